@@ -1,0 +1,1 @@
+"""WHAT is searched: values and rules. Standard library only, no I/O."""

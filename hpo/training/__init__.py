@@ -1,0 +1,1 @@
+"""HOW one trial is trained. Read `loop.py` first."""
