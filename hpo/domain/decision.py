@@ -23,7 +23,7 @@ class Decision:
 
     action: Action
     reason: str = ""
-    """One clause for people, empty for `continue`: `val_loss 0.91 above median 0.44 at epoch 3`."""
+    """One clause for people, empty for `continue`: `val_loss 0.91 above median 0.44`."""
 
     @property
     def is_continue(self) -> bool:

@@ -6,8 +6,9 @@ An event says what became true, never what to do. Each is durable as soon as it 
 
 from dataclasses import dataclass
 
+from hpo.domain.attempt import Environment
 from hpo.domain.decision import Decision
-from hpo.domain.study import Environment, StudyState
+from hpo.domain.study import StudyState
 from hpo.domain.trial import CheckpointRef, FailureKind, Measurement, PlannedTrial, TrialState
 
 

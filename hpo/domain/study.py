@@ -33,7 +33,6 @@ class Study:
     ended_at: str | None
     running_s: float
     """Wall-clock seconds spent conducting, over all runs."""
-    environment: "Environment"
     trials: tuple[Trial, ...]
     """By number, without gaps."""
 
@@ -45,20 +44,3 @@ class Study:
     def count(self, state: TrialState) -> int:
         """Return how many trials are in `state`."""
         return sum(trial.state is state for trial in self.trials)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """What a trial ran under, apart from its configuration and seeds. Explains a difference."""
-
-    code_digest: str
-    """Of the package sources, which are kept in the home under this name."""
-    data_fingerprint: str
-    """Of the decoded data set and its split."""
-    git_revision: str | None
-    """Of the working directory; None outside a repository."""
-    git_is_dirty: bool
-    versions: dict[str, str]
-    """Python and the packages that decide numerics, by name."""
-    machine: str
-    """Processor model and operating system."""

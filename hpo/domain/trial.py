@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hpo.domain.search_space import Params
@@ -69,7 +69,7 @@ class TrialId:
         """
         study, slash, number = text.rpartition("/")
         if not (slash and study and number.isdecimal()):
-            raise ValueError(f"'{text}' is not a trial ID; write STUDY/NUMBER, such as lr-digits/7")
+            raise ValueError(f"'{text}' is not a trial ID; write STUDY/NUMBER, as in lr-digits/7")
         return cls(study=study, number=int(number))
 
 
@@ -100,12 +100,12 @@ class PlannedTrial:
     """Which paired seed, from 0: the same replicate has the same seeds in every configuration."""
     role: Role
     axis: str | None = None
-    """The one parameter that differs from the baseline; None for the baseline and joint searches."""
+    """The one parameter that differs from the baseline; None in joint searches."""
+    config_id: str = field(init=False, repr=False, compare=False)
+    """The content hash of `config`; see `config_id`. Kept, since every proposal asks for all."""
 
-    @property
-    def config_id(self) -> str:
-        """The content hash of `config`; see `config_id`."""
-        return config_id(self.config)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config_id", config_id(self.config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Measurement:
     epoch: int
     """Counts from 1."""
     examples_seen: int
-    """Training examples seen since the trial began, which makes trials of unequal batch comparable."""
+    """Training examples since the trial began; makes trials of unequal batch comparable."""
     metrics: Mapping[str, float]
     """By name: `train_loss`, `val_loss`, ... . All finite."""
 

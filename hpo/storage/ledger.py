@@ -1,12 +1,31 @@
 """The promises of the ledger. `sql_ledger.py` keeps them over SQLite and PostgreSQL."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hpo.domain.attempt import Attempt
 from hpo.domain.event import StudyEvent
+from hpo.domain.objective import Direction
 from hpo.domain.study import StudyState
 from hpo.domain.trial import Trial, TrialState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewStudy:
+    """What a study is created from."""
+
+    uid: str
+    name: str
+    document: str
+    """The resolved sweep as JSON in the sweep file's own format."""
+    source: str
+    """The sweep file's text, for people."""
+    directions: tuple[Direction, ...]
+    distributions: Mapping[str, str]
+    """Optuna's distribution of each varied parameter, as Optuna's JSON."""
+    created_at: str
+    """ISO 8601, UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,15 +35,17 @@ class StudyRow:
     uid: str
     name: str
     document: str
-    """The resolved sweep as JSON in the sweep file's own format."""
     source: str
-    """The sweep file's text, for people and for showing a difference."""
     state: StudyState
     reason: str
+    """Why it stands there, for people."""
     created_at: str
     ended_at: str | None
     running_s: float
-    counts: dict[TrialState, int]
+    """Wall-clock seconds conducted, over all runs."""
+    is_stop_requested: bool
+    counts: Mapping[TrialState, int]
+    """How many trials are in each state."""
 
 
 class Ledger(Protocol):
@@ -33,16 +54,60 @@ class Ledger(Protocol):
     1. `apply` is the only write to a study's trials: all of its events become true in one
        transaction, or none.
     2. What `apply` returned from survives the death of any process.
-    3. An event whose token is not the trial's current attempt's changes nothing; `apply` returns
+    3. An event whose token is not its trial's current attempt's changes nothing; `apply` returns
        how many events it refused so.
     4. Reading never blocks writing, and never sees half of an `apply`.
     5. Stock Optuna reads the same database at any time.
     """
 
+    def create_study(self, study: NewStudy) -> None:
+        """Add a study without trials.
+
+        Raises:
+            UsageError: the name is taken.
+        """
+        ...
+
     def apply(self, study_uid: str, events: Sequence[StudyEvent]) -> int:
         """Write events of one study in one transaction; return how many were late."""
         ...
 
+    def studies(self) -> tuple[StudyRow, ...]:
+        """Return every study, the oldest first."""
+        ...
+
     def trials(self, study_uid: str) -> tuple[Trial, ...]:
         """Return every trial of a study by number."""
+        ...
+
+    def attempts(self, study_uid: str, number: int) -> tuple[Attempt, ...]:
+        """Return every attempt at a trial, in order."""
+        ...
+
+    def notes(self, study_uid: str) -> Mapping[int, tuple[str, ...]]:
+        """Return the remarks on each trial that has any, by trial number."""
+        ...
+
+    def extend_study(self, study_uid: str, document: str, source: str) -> None:
+        """Replace a study's sweep by a compatible, larger one."""
+        ...
+
+    def request_stop(self, study_uid: str, at: str | None) -> None:
+        """Ask the study's owner to stop after the running epochs; None takes it back."""
+        ...
+
+    def is_stop_requested(self, study_uid: str) -> bool:
+        """Tell whether a stop was asked for."""
+        ...
+
+    def test_result(self, study_uid: str, config_id: str) -> str | None:
+        """Return the stored test-split result of a configuration as JSON, or None."""
+        ...
+
+    def store_test_result(self, study_uid: str, config_id: str, document: str, at: str) -> None:
+        """Store a configuration's test-split result, once."""
+        ...
+
+    def delete_study(self, study_uid: str) -> None:
+        """Remove a study and everything of it from the database."""
         ...

@@ -1,0 +1,1 @@
+"""The search: an Optuna study orchestrator for PyTorch training trials."""

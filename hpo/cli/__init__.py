@@ -1,0 +1,1 @@
+"""The `hpo` command: one file a verb; parses, calls, prints; decides nothing."""

@@ -1,0 +1,1 @@
+"""WHERE attempts run: processes, their slots, and the messages they exchange."""

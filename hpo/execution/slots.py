@@ -1,0 +1,57 @@
+"""Which slots are free, on the whole machine: a GPU serves one attempt of one study at a time."""
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+
+from hpo.execution.executor import Slot
+
+LOCK_FOLDER = Path(tempfile.gettempdir()) / "hpo-devices"
+"""One for the machine, so that two studies, also of two homes, see each other."""
+
+
+class SlotPool:
+    """Gives out slots and takes them back.
+
+    A GPU's slot is held by an exclusive lock on a file that names the device. The lock belongs to
+    the open file, which the attempt's process inherits, so a device stays taken as long as either
+    of them lives and is free the moment both are gone.
+    """
+
+    def __init__(self, slots: tuple[Slot, ...], lock_folder: Path = LOCK_FOLDER) -> None:
+        self._free = list(slots)
+        self._lock_folder = lock_folder
+        self._locks: dict[int, int] = {}
+
+    def take(self) -> Slot | None:
+        """Take a slot, or return None when each is taken here or by another process."""
+        for slot in self._free:
+            if slot.visible_device is None or self._lock(slot):
+                self._free.remove(slot)
+                return slot
+        return None
+
+    def _lock(self, slot: Slot) -> bool:
+        self._lock_folder.mkdir(parents=True, exist_ok=True)
+        path = self._lock_folder / f"{slot.visible_device}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._locks[slot.index] = descriptor
+        return True
+
+    def lock_descriptor(self, slot: Slot) -> int | None:
+        """Return the open lock of a taken slot, for the attempt to inherit; None without one."""
+        return self._locks.get(slot.index)
+
+    def release(self, slot: Slot) -> None:
+        """Give a slot back."""
+        descriptor = self._locks.pop(slot.index, None)
+        if descriptor is not None:
+            os.close(descriptor)
+        self._free.append(slot)
+        self._free.sort(key=lambda free: free.index)
