@@ -100,8 +100,8 @@ class ProcessExecutor:
     def _last_words(self, running: _Running) -> list[Arrival]:
         """Read what an ended process still said, then report its end and free its slot."""
         arrivals: list[Arrival] = []
-        running.connection.settimeout(0)
         while running.connection.fileno() != -1:
+            running.connection.settimeout(0)
             try:
                 arrivals += self._read(running)
             except BlockingIOError:  # a grandchild holds the line open; nothing more will come
