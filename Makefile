@@ -49,6 +49,8 @@ lock: $(VENV)/.python ## Resolve the dependencies again; the only target that ne
 		print(*project["optional-dependencies"]["test"], sep="\n")' \
 	| $(BIN)/uv pip compile - --constraint requirements.lock $(COMPILE) \
 		--output-file requirements-test.lock
+	$(BIN)/uv pip compile docker/mlflow.in --constraint requirements.lock $(COMPILE) \
+		--output-file docker/mlflow.lock
 
 COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet \
 	--custom-compile-command "make lock"
