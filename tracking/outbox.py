@@ -5,7 +5,7 @@ is another process's work. A record's key is kept after its delivery, its conten
 telling a delivered record again stays harmless and the file stays small.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,12 @@ _records = sa.Table(
     # Never give an ID again: "up to this ID" must keep its meaning when rows are forgotten.
     sqlite_autoincrement=True,
 )
-sa.Index("pending_records", _records.c.id, sqlite_where=_records.c.state == PENDING)
+sa.Index(
+    "pending_records",
+    _records.c.destination_id,
+    _records.c.id,
+    sqlite_where=_records.c.state == PENDING,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +115,19 @@ class Outbox:
             )
         self._destination_ids[destination] = destination_id
 
-    def pending(self, limit: int) -> list[Pending]:
-        """Return the oldest `limit` records on their way, in the order of appending."""
+    def waiting(self) -> list[Destination]:
+        """Return the destinations that records are on their way to."""
+        ids = sa.select(_records.c.destination_id).where(_records.c.state == PENDING).distinct()
+        query = sa.select(_destinations).where(_destinations.c.id.in_(ids))
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(_destinations.c.id)).all()
+        return [Destination(uri=row.uri, experiment=row.experiment) for row in rows]
+
+    def pending(self, limit: int, destination: Destination | None = None) -> list[Pending]:
+        """Return the oldest `limit` records on their way, to one destination or to all.
+
+        They come in the order of appending.
+        """
         query = (
             sa.select(
                 _records.c.id, _records.c.content, _destinations.c.uri, _destinations.c.experiment
@@ -121,6 +137,11 @@ class Outbox:
             .order_by(_records.c.id)
             .limit(limit)
         )
+        if destination is not None:
+            query = query.where(
+                _destinations.c.uri == destination.uri,
+                _destinations.c.experiment == destination.experiment,
+            )
         with self._engine.connect() as connection:
             rows = connection.execute(query).all()
         return [
@@ -132,22 +153,26 @@ class Outbox:
             for row in rows
         ]
 
-    def mark_delivered(self, ids: Sequence[int]) -> None:
-        """Say that these records arrived; their content is dropped, their keys stay."""
+    def settle(self, delivered: Sequence[int], refused: Mapping[int, str] | None = None) -> None:
+        """Take records off the way, in one transaction.
+
+        Args:
+            delivered: IDs of those that arrived. Their content is dropped, their keys stay.
+            refused: Reasons by ID of those that will never be taken. Their content stays.
+        """
         with self._engine.begin() as connection:
-            for start in range(0, len(ids), _MAX_ROWS_PER_STATEMENT):
+            for start in range(0, len(delivered), _MAX_ROWS_PER_STATEMENT):
                 connection.execute(
                     sa.update(_records)
-                    .where(_records.c.id.in_(ids[start : start + _MAX_ROWS_PER_STATEMENT]))
+                    .where(_records.c.id.in_(delivered[start : start + _MAX_ROWS_PER_STATEMENT]))
                     .values(state=DELIVERED, content="")
                 )
-
-    def mark_refused(self, id_: int, error: str) -> None:
-        """Set a record aside that will never be taken, with the reason; its content stays."""
-        with self._engine.begin() as connection:
-            connection.execute(
-                sa.update(_records).where(_records.c.id == id_).values(state=REFUSED, error=error)
-            )
+            for id_, error in (refused or {}).items():
+                connection.execute(
+                    sa.update(_records)
+                    .where(_records.c.id == id_)
+                    .values(state=REFUSED, error=error)
+                )
 
     def refused(self) -> list[Refused]:
         """Return the records set aside, oldest first."""
@@ -231,7 +256,8 @@ class Outbox:
             return known
         values = {"uri": destination.uri, "experiment": destination.experiment}
         connection.execute(insert(_destinations).on_conflict_do_nothing(), values)
-        return connection.execute(sa.select(_destinations.c.id).filter_by(**values)).scalar_one()
+        row = connection.execute(sa.select(_destinations.c.id).filter_by(**values)).one()
+        return int(row.id)
 
 
 def _set_pragmas(connection: object, _record: object) -> None:

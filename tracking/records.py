@@ -11,7 +11,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 ParamValue: TypeAlias = str | int | float | bool | None
 """What a run's parameter may be; shown as text by every tracking server."""
@@ -30,9 +32,27 @@ class Destination:
     """Where records go."""
 
     uri: str
-    """Of the tracking server or store, such as `http://127.0.0.1:5000` or `sqlite:////h/mlflow.db`."""
+    """Of the tracking server or store, such as `http://127.0.0.1:5000` or `sqlite:///mlflow.db`.
+
+    A relative SQLite path counts from the folder of the outbox, never from the current one, so that
+    this folder can be moved.
+    """
     experiment: str
     """Its name there; created when it does not exist."""
+
+    def __post_init__(self) -> None:
+        if urlsplit(self.uri).password is not None:
+            raise ValueError(
+                "the tracking URI holds a password, which would be kept in files; set "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or PGPASSWORD) instead"
+            )
+
+    def absolute_uri(self, folder: Path) -> str:
+        """Return the URI with a relative SQLite path taken from `folder`."""
+        scheme, separator, path = self.uri.partition(":///")
+        if not (separator and scheme.startswith("sqlite") and path):
+            return self.uri
+        return f"{scheme}:///{folder.absolute() / path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def test_a_record_appended_twice_is_there_once_even_after_its_delivery(outbox: O
     outbox.append(HERE, [metrics(1), metrics(1)])
     outbox.append(HERE, [metrics(1)])
     assert outbox.num_pending() == 1
-    outbox.mark_delivered([outbox.pending(1)[0].id])
+    outbox.settle([outbox.pending(1)[0].id])
     outbox.append(HERE, [metrics(1), metrics(2)])
     assert [row.record for row in outbox.pending(10)] == [metrics(2)]
     assert outbox.counts() == OutboxCounts(pending=1, delivered=1, refused=0)
@@ -77,7 +77,7 @@ def test_nothing_of_an_append_is_kept_when_one_record_cannot_be(outbox: Outbox) 
 
 def test_a_refused_record_leaves_the_queue_with_its_reason(outbox: Outbox) -> None:
     outbox.append(HERE, [metrics(1), metrics(2)])
-    outbox.mark_refused(outbox.pending(1)[0].id, "no such file")
+    outbox.settle([], {outbox.pending(1)[0].id: "no such file"})
     assert [row.record for row in outbox.pending(10)] == [metrics(2)]
     (refused,) = outbox.refused()
     assert (refused.destination, refused.key, refused.error) == (
@@ -87,15 +87,25 @@ def test_a_refused_record_leaves_the_queue_with_its_reason(outbox: Outbox) -> No
     )
 
 
+def test_destinations_wait_apart(outbox: Outbox) -> None:
+    outbox.append(HERE, [metrics(1)])
+    outbox.append(THERE, [metrics(2)])
+    assert outbox.waiting() == [HERE, THERE]
+    (row,) = outbox.pending(9, THERE)
+    assert row.record == metrics(2)
+    outbox.settle([row.id])
+    assert outbox.waiting() == [HERE]
+
+
 def test_many_records_are_marked_at_once(outbox: Outbox) -> None:
     outbox.append(HERE, [metrics(step) for step in range(1201)])
-    outbox.mark_delivered([row.id for row in outbox.pending(1201)])
+    outbox.settle([row.id for row in outbox.pending(1201)])
     assert outbox.counts() == OutboxCounts(pending=0, delivered=1201, refused=0)
 
 
 def test_forgetting_a_study_forgets_its_trials_and_no_namesake(outbox: Outbox) -> None:
     outbox.append(HERE, [metrics(1, key) for key in ("s_1", "s_1/0", "s_1/1", "s_10/0", "sx1/0")])
-    outbox.mark_delivered([outbox.pending(1)[0].id])
+    outbox.settle([outbox.pending(1)[0].id])
     assert outbox.forget("s_1") == 3
     assert [row.record.key for row in outbox.pending(9)] == [
         metrics(1, "s_10/0").key,
@@ -110,7 +120,7 @@ def test_what_was_pending_at_a_moment_can_be_counted_later(outbox: Outbox) -> No
     outbox.append(HERE, [metrics(1), metrics(2)])
     moment = outbox.last_id()
     outbox.append(HERE, [metrics(3)])
-    outbox.mark_delivered([outbox.pending(1)[0].id])
+    outbox.settle([outbox.pending(1)[0].id])
     assert (outbox.num_pending(moment), outbox.num_pending()) == (1, 2)
 
 

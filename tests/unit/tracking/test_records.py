@@ -1,10 +1,12 @@
 import math
+from pathlib import Path
 
 import pytest
 
 from tracking.records import (
     ArtifactLogged,
     DatasetLogged,
+    Destination,
     ExperimentDescribed,
     MetricsLogged,
     ParamsLogged,
@@ -87,3 +89,22 @@ def test_a_record_from_another_version_is_refused(text: str) -> None:
 def test_a_record_with_other_fields_is_refused() -> None:
     with pytest.raises(ValueError, match="not a RunReopened"):
         from_json('{"v":1,"kind":"RunReopened","run":"s"}')
+
+
+@pytest.mark.parametrize(
+    ("uri", "absolute"),
+    [
+        ("sqlite:///mlflow.db", "sqlite:////home/mlflow.db"),
+        ("sqlite:////other/mlflow.db", "sqlite:////other/mlflow.db"),
+        ("http://host:5000", "http://host:5000"),
+        ("postgresql://me@host/runs", "postgresql://me@host/runs"),
+    ],
+)
+def test_a_relative_sqlite_path_counts_from_the_given_folder(uri: str, absolute: str) -> None:
+    assert Destination(uri=uri, experiment="e").absolute_uri(Path("/home")) == absolute
+
+
+def test_a_uri_with_a_password_is_refused_without_repeating_it() -> None:
+    with pytest.raises(ValueError, match="holds a password") as refusal:
+        Destination(uri="postgresql://me:hunter2@host/runs", experiment="e")
+    assert "hunter2" not in str(refusal.value)
