@@ -1,6 +1,5 @@
 """How a parameter looks to a model: a number line, a row of positions, or names without order."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,8 +42,7 @@ class Dimension:
         if isinstance(parameter, Choices):
             return CategoricalDistribution(parameter.values)
         if parameter.is_integer:
-            low, high = math.ceil(parameter.low), math.floor(parameter.high)
-            return IntDistribution(low, high, log=parameter.is_log)
+            return IntDistribution(int(parameter.low), int(parameter.high), log=parameter.is_log)
         return FloatDistribution(parameter.low, parameter.high, log=parameter.is_log)
 
     def encode(self, value: Value) -> Value | None:
@@ -56,14 +54,9 @@ class Dimension:
             ordered = self._ordered(parameter)
             position = next(i for i, choice in enumerate(ordered) if same_value(choice, value))
             return position if self.is_position else ordered[position]
-        number = float(value)
         if parameter.step is not None:
-            position = round((number - parameter.low) / parameter.step)
-            is_on_step = math.isclose(float(value_at(parameter, position)), number, rel_tol=1e-9)
-            return position if is_on_step else None
-        if parameter.is_integer:
-            return int(number) if number.is_integer() else None
-        return number
+            return round((float(value) - parameter.low) / parameter.step)
+        return int(value) if parameter.is_integer else float(value)
 
     def decode(self, coordinate: Value) -> Value:
         """Return the value at a coordinate."""

@@ -41,7 +41,8 @@ def stored_space(sweep: Sweep) -> SearchSpace:
 def widen(parameter: Parameter, values: Iterable[Value]) -> Parameter:
     """Return a parameter that takes the given values too.
 
-    A list gets them at its end. A range is stretched, and loses its step where one is off it.
+    A list gets them at its end. A range is stretched and becomes continuous, or whole if all
+    values are whole.
 
     Raises:
         ValueError: a value is of another kind than the parameter's.
@@ -52,20 +53,16 @@ def widen(parameter: Parameter, values: Iterable[Value]) -> Parameter:
             if not any(same_value(value, choice) for choice in choices):
                 choices.append(value)
         return Choices(name=parameter.name, values=tuple(choices), is_ordered=parameter.is_ordered)
-    numbers = [float(value) for value in values]
-    low, high = min([parameter.low, *numbers]), max([parameter.high, *numbers])
-    is_on_step = parameter.step is not None and all(
-        math.isclose(offset, round(offset), abs_tol=1e-9)
-        for offset in ((number - parameter.low) / parameter.step for number in numbers)
-    )
+    numbers = [float(value) for value in values if not parameter.contains(value)]
+    if not numbers:
+        return parameter
+    low = min(parameter.low, *numbers)
     return Range(
         name=parameter.name,
         low=low,
-        high=high,
+        high=max(parameter.high, *numbers),
         is_log=parameter.is_log and low > 0,
-        step=parameter.step if is_on_step else None,
-        is_integer=parameter.is_integer,
-        num_points=parameter.num_points,
+        is_integer=parameter.is_integer and all(number.is_integer() for number in numbers),
     )
 
 

@@ -19,7 +19,7 @@ def num_values(parameter: Parameter) -> int | None:
     if parameter.step is not None:
         return round((parameter.high - parameter.low) / parameter.step) + 1
     if parameter.is_integer:
-        return math.floor(parameter.high) - math.ceil(parameter.low) + 1
+        return int(parameter.high) - int(parameter.low) + 1
     return None
 
 
@@ -34,7 +34,7 @@ def value_at(parameter: Parameter, index: int) -> Value:
         return parameter.values[index]
     if parameter.step is not None:
         return parameter.snap(parameter.low + index * parameter.step)
-    return math.ceil(parameter.low) + index
+    return int(parameter.low) + index
 
 
 def shorten(parameter: Range, value: float) -> Value:

@@ -1,0 +1,1 @@
+"""What the trials of a study say: means, intervals, paired effects, and how sure we may be."""
