@@ -1,14 +1,19 @@
-"""What may vary, and over which values: `Choices`, `Range`, and the `SearchSpace` that holds them."""
+"""What may vary, and over which values: `Choices`, `Range`, and the `SearchSpace` of them."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 Value = bool | int | float | str
 """One value of one parameter. Always a plain JSON scalar."""
 
 Params = Mapping[str, Value]
 """The values a trial got. A trial may lack keys that are inactive for it."""
+
+
+MOST_POINTS = 1000
+"""Of one range; more is a misplaced zero, not a search."""
 
 
 def same_value(left: Value, right: Value) -> bool:
@@ -25,6 +30,26 @@ def kind_of(value: Value) -> str:
     return "text" if isinstance(value, str) else "number"
 
 
+class SpaceError(ValueError):
+    """A parameter that cannot exist."""
+
+    def __init__(
+        self, name: str, message: str, *, part: str = "", index: int | None = None
+    ) -> None:
+        super().__init__(name, message)
+        self.name = name
+        """The parameter."""
+        self.part = part
+        """What of it is wrong: `low`, `step`, ..., or empty for all of it."""
+        self.index = index
+        """The position of the wrong value in a list, or None."""
+        self.message = message
+        """`is 0, must be > 0 when log is true`."""
+
+    def __str__(self) -> str:
+        return f"{self.name}{'.' if self.part else ''}{self.part} {self.message}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """A parameter that takes exactly the listed values."""
@@ -38,17 +63,21 @@ class Choices:
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise ValueError(f"{self.name} lists no values; write at least one")
-        kinds = {kind_of(value) for value in self.values}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"{self.name} mixes {' and '.join(sorted(kinds))}; write values of one kind"
-            )
+            raise SpaceError(self.name, "lists no values, write at least one")
         for index, value in enumerate(self.values):
-            if any(same_value(value, other) for other in self.values[:index]):
-                raise ValueError(f"{self.name} lists {value} twice; remove one")
-        if not all(math.isfinite(v) for v in self.values if isinstance(v, float)):
-            raise ValueError(f"{self.name} lists a value that is not finite")
+            message = self._problem(index, value)
+            if message:
+                raise SpaceError(self.name, message, index=index)
+
+    def _problem(self, index: int, value: Value) -> str:
+        first = kind_of(self.values[0])
+        if kind_of(value) != first:
+            return f"mixes {first} and {kind_of(value)} ({value}), write values of one kind"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"lists {value}, write finite numbers"
+        if any(same_value(value, other) for other in self.values[:index]):
+            return f"lists {value} twice, remove one"
+        return ""
 
     @property
     def is_numeric(self) -> bool:
@@ -85,41 +114,63 @@ class Range:
     """How many evenly spread values one-at-a-time and grid take; None where they are not used."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise ValueError(f"{self.name} has a bound that is not finite; write numbers")
+        for part, bound in (("low", self.low), ("high", self.high)):
+            if not math.isfinite(bound):
+                self._refuse(part, f"is {bound}, write a finite number")
         if self.low >= self.high:
-            raise ValueError(f"{self.name}.low is {self.low:g}, must be below high ({self.high:g})")
+            self._refuse("low", f"is {self.low:g}, must be below high ({self.high:g})")
         if self.is_log and self.low <= 0:
-            raise ValueError(f"{self.name}.low is {self.low:g}, must be > 0 when log is true")
+            self._refuse("low", f"is {self.low:g}, must be > 0 when log is true")
         if self.step is not None:
             self._check_step(self.step)
-        if self.num_points is not None and self.num_points < 2:
-            raise ValueError(f"{self.name}.points is {self.num_points}, must be 2 or more")
+        if self.is_integer:
+            self._check_whole()
+        if self.num_points is not None:
+            self._check_num_points(self.num_points)
+
+    def _refuse(self, part: str, message: str) -> NoReturn:
+        raise SpaceError(self.name, message, part=part)
 
     def _check_step(self, step: float) -> None:
         if self.is_log:
-            raise ValueError(f"{self.name} has both log and step; remove one")
-        if step <= 0:
-            raise ValueError(f"{self.name}.step is {step:g}, must be > 0")
+            self._refuse("step", "does not go with log, remove one of them")
+        if not (math.isfinite(step) and step > 0):
+            self._refuse("step", f"is {step:g}, must be > 0")
         num_steps = (self.high - self.low) / step
-        if abs(num_steps - round(num_steps)) > 1e-9 * max(1.0, num_steps):
+        if num_steps > MOST_POINTS:
+            self._refuse("step", f"makes more than {MOST_POINTS} values, write a larger step")
+        if num_steps < 1 - 1e-9:
+            self._refuse("step", f"is {step:g}, larger than the range, write a smaller step")
+        if abs(num_steps - round(num_steps)) > 1e-9 * num_steps:
             highest = self.low + math.floor(num_steps) * step
-            raise ValueError(
-                f"{self.name}.step {step:g} does not divide the range {self.low:g} to"
-                f" {self.high:g}; write high: {highest:g} or another step"
+            self._refuse(
+                "step",
+                f"is {step:g}, which does not divide the range {self.low:g} to {self.high:g},"
+                f" write high: {highest:g} or another step",
             )
+
+    def _check_whole(self) -> None:
+        for part, number in (("low", self.low), ("high", self.high), ("step", self.step)):
+            if number is not None and not float(number).is_integer():
+                self._refuse(part, f"is {number:g}, must be a whole number")
+
+    def _check_num_points(self, num_points: int) -> None:
+        if self.step is not None:
+            self._refuse("points", "does not go with step, remove one of them")
+        if not 2 <= num_points <= MOST_POINTS:
+            self._refuse("points", f"is {num_points}, must be 2 to {MOST_POINTS}")
 
     @property
     def points(self) -> tuple[Value, ...]:
         """The values that one-at-a-time and grid run: `num_points` of them, or every step.
 
         Raises:
-            ValueError: the range is continuous and has no `num_points`.
+            SpaceError: the range is continuous and has no `num_points`.
         """
         count = self.num_points
         if count is None:
             if self.step is None:
-                raise ValueError(f"{self.name} needs points: how many values to take of the range")
+                raise SpaceError(self.name, "needs points: how many values to take of the range")
             count = round((self.high - self.low) / self.step) + 1
         values: list[Value] = []
         for index in range(count):
@@ -132,14 +183,15 @@ class Range:
         if fraction in (0.0, 1.0):  # the bounds exactly, free of rounding
             return self.high if fraction else self.low
         if self.is_log:
-            return float(f"{math.exp(self._mix(math.log(self.low), math.log(self.high), fraction)):.6g}")
+            exponent = self._mix(math.log(self.low), math.log(self.high), fraction)
+            return float(f"{math.exp(exponent):.6g}")
         return float(f"{self._mix(self.low, self.high, fraction):.12g}")
 
     @staticmethod
     def _mix(low: float, high: float, fraction: float) -> float:
         return low + fraction * (high - low)
 
-    def snap(self, value: float) -> Value:
+    def snap(self, value: float) -> int | float:
         """Return the nearest allowed value: on the step, whole where integers are meant."""
         if self.step is not None:
             value = float(f"{self.low + round((value - self.low) / self.step) * self.step:.12g}")
@@ -147,8 +199,10 @@ class Range:
         return round(value) if self.is_integer else float(value)
 
     def contains(self, value: Value) -> bool:
-        """Tell whether `value` is a number within the bounds."""
-        return kind_of(value) == "number" and self.low <= float(value) <= self.high
+        """Tell whether `value` is within the bounds, and whole or on the step if these count."""
+        if isinstance(value, bool | str) or not self.low <= value <= self.high:
+            return False
+        return math.isclose(self.snap(value), value, rel_tol=1e-9, abs_tol=1e-12)
 
 
 Parameter = Choices | Range
@@ -164,9 +218,9 @@ class SearchSpace:
     def __post_init__(self) -> None:
         names = [parameter.name for parameter in self.parameters]
         if not names:
-            raise ValueError("vary is empty; name at least one parameter")
+            raise ValueError("vary is empty, name at least one parameter")
         if len(set(names)) != len(names):
-            raise ValueError("vary names a parameter twice; remove one")
+            raise ValueError("vary names a parameter twice, remove one")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,10 +1,25 @@
 """The typed form of a sweep file: a description of a study, complete and frozen."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hpo.domain.objective import Objective
 from hpo.domain.search_space import Params, SearchSpace
+
+
+def study_name_problem(name: str) -> str | None:
+    """Return why `name` cannot name a study and what to write instead, or None if it can.
+
+    A name becomes a folder, a part of trial IDs and a word on the command line.
+    """
+    if re.fullmatch(r"[A-Za-z0-9_](\.?[A-Za-z0-9_-])*\.?", name) and len(name) <= 100:
+        return None
+    plain = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_.]+", "-", name[:100])).strip("-.")
+    return (
+        f"is {name[:100]!a}, must be at most 100 letters, digits, '-', '_' and single '.',"
+        f" not beginning with '-' or '.', write {plain or 'lr-digits'}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +135,7 @@ class Sweep:
     """One study, described."""
 
     study: str
-    """Its name: letters, digits, `-`, `_` and `.`, not beginning with `.`."""
+    """Its name; see `study_name_problem`."""
     description: str = ""
     objectives: tuple[Objective, ...]
     """One today; a tuple so that several fit."""
