@@ -23,7 +23,7 @@ FORMAT_VERSION: Final = 1
 
 _SUFFIX: Final = ".safetensors"
 _METADATA_KEY: Final = "checkpoint"
-"""One key only: safetensors writes several in no fixed order; equal content is to be equal bytes."""
+"""One key only: safetensors writes several in no order, and equal content must be equal bytes."""
 
 
 class CheckpointDamagedError(Exception):
@@ -180,7 +180,7 @@ def _parse(uri: str, data: bytes) -> Checkpoint:
 
 
 def weights_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Return the sha256 over sorted names, types, shapes and values, whatever the memory layout."""
+    """Return the sha256 over sorted names, types, shapes and values, whatever the layout."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()

@@ -80,7 +80,7 @@ class ClassifierConfig(BaseModel):
         description="Epochs of linear rise of the learning rate, 0 to below epochs",
     )
     width: Whole = Field(
-        default=16,
+        default=32,
         ge=1,
         le=1024,
         description="Channels of simple_cnn's first block; mlp's hidden layers have 8 times as"

@@ -1,0 +1,1 @@
+"""Image sets: `prepare` decodes and divides them once, `card` describes, `resident` loads."""

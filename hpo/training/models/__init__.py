@@ -1,0 +1,1 @@
+"""Networks, one a file; `classifier` puts one behind its normalisation."""
