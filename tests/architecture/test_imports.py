@@ -21,8 +21,9 @@ def heavy_modules_after(code: str) -> list[str]:
     """Return which heavy modules a fresh process has loaded after running `code`."""
     tail = f"import json, sys; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
     process = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{tail}"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{code}\n{tail}"], capture_output=True, text=True, check=False
     )
+    assert process.returncode == 0, process.stderr
     loaded: list[str] = json.loads(process.stdout.splitlines()[-1])
     return loaded
 
