@@ -157,6 +157,8 @@ class Trial:
     weights_sha256: str | None = None
     """Of the weights after the last trained epoch; set when the trial ended by itself."""
     num_attempts: int = 0
+    token: str | None = None
+    """Of the attempt that runs it now; set exactly when the state is RUNNING."""
     started_at: str | None = None
     """ISO 8601, UTC."""
     ended_at: str | None = None

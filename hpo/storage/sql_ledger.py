@@ -350,6 +350,7 @@ def _trial(
         best=checkpoints.get("best"),
         weights_sha256=row.weights_sha256,
         num_attempts=row.num_attempts,
+        token=row.token,
         started_at=row.datetime_start.isoformat() + "+00:00" if row.datetime_start else None,
         ended_at=row.datetime_complete.isoformat() + "+00:00" if row.datetime_complete else None,
     )

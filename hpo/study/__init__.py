@@ -1,0 +1,1 @@
+"""The conductor: the only place where search, training, execution, storage and export meet."""

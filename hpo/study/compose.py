@@ -1,0 +1,226 @@
+"""Putting a study together from its parts, and running it."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracking.lineage import git_state, machine_description, package_versions, store_sources
+
+import hpo
+import tracking
+from hpo.clock import Clock
+from hpo.domain.attempt import Environment
+from hpo.domain.study import Study, StudyState
+from hpo.domain.sweep import Execution, Sweep
+from hpo.domain.trial import Trial
+from hpo.execution.call import call
+from hpo.execution.executor import Executor, Job, Slot
+from hpo.execution.inventory import Inventory, take_inventory
+from hpo.execution.launcher import ForkLauncher, Launcher, SpawnLauncher
+from hpo.execution.message import AttemptKey
+from hpo.execution.placement import place
+from hpo.execution.processes import ProcessExecutor
+from hpo.execution.signals import interruptible
+from hpo.execution.slots import SlotPool
+from hpo.search.distributions import distribution_json, stored_space
+from hpo.search.pruner import make_pruner
+from hpo.search.sampler import make_sampler
+from hpo.search.seeds import split_seed, trial_seeds
+from hpo.storage.ledger import Ledger, NewStudy, StudyRow
+from hpo.study import archive
+from hpo.study.conclusion import conclude
+from hpo.study.history import History
+from hpo.study.home import Home
+from hpo.study.lineage import lineage_of
+from hpo.study.mirror import Mirror
+from hpo.study.runner import StudyParts, Subscriber, run_study
+from hpo.sweepfile.dump import dump_sweep
+from tracking.files import publish_bytes
+
+WORKER = "hpo.study.worker"
+"""The module whose functions are the entry points; the warm server imports it."""
+
+SOURCES = (Path(hpo.__file__).parent, Path(tracking.__file__).parent)
+"""The packages whose code decides what a built-in trial computes."""
+
+Announce = Callable[[str], None]
+"""Takes one line for people about what is being done."""
+
+
+@contextlib.contextmanager
+def open_executor(
+    execution: Execution, inventory: Inventory | None = None
+) -> Iterator[ProcessExecutor]:
+    """Run jobs on this machine for as long as the context lasts."""
+    slots = place(execution, inventory or take_inventory())
+    executor = ProcessExecutor(slots, _launcher(), SlotPool(slots))
+    try:
+        yield executor
+    finally:
+        executor.close()
+
+
+def _launcher() -> Launcher:
+    # Forking is unsafe on macOS once system frameworks are loaded, and torch loads them.
+    return ForkLauncher([WORKER]) if sys.platform == "linux" else SpawnLauncher()
+
+
+def create_study(ledger: Ledger, sweep: Sweep, source: str, clock: Clock) -> StudyRow:
+    """Add a study for a sweep and return it."""
+    ledger.create_study(
+        NewStudy(
+            uid=uuid.uuid4().hex[:12],
+            name=sweep.study,
+            document=json.dumps(dump_sweep(sweep)),
+            source=source,
+            directions=tuple(objective.direction for objective in sweep.objectives),
+            distributions={
+                parameter.name: distribution_json(parameter)
+                for parameter in stored_space(sweep).parameters
+            },
+            created_at=clock.now().isoformat(),
+        )
+    )
+    return archive.find_row(ledger, sweep.study)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMaker:
+    """Turns attempts of a study into training jobs."""
+
+    home: Home
+    sweep: Sweep
+    environment: Environment
+
+    def __call__(self, trial: Trial, key: AttemptKey, slot: Slot) -> Job:
+        """Return the job that trains `trial` in `slot`, from its last checkpoint if it has one."""
+        study = self.sweep.study
+        self._write_lineage(trial)
+        payload = {
+            "home": str(self.home.root),
+            "folder": str(self.home.trial(study, trial.number).relative_to(self.home.root)),
+            "resume": _published(trial),
+            "request": training_request(self.home, self.sweep, trial, slot),
+        }
+        return Job(
+            attempts=(key,),
+            entry_point=f"{WORKER}:run_attempt",
+            payload=payload,
+            log_path=self.home.attempt_log(study, trial.number, key.attempt),
+        )
+
+    def _write_lineage(self, trial: Trial) -> None:
+        path = self.home.lineage(self.sweep.study, trial.number)
+        if not path.exists():
+            lineage = lineage_of(self.sweep, trial.plan, self.environment)
+            publish_bytes(path, json.dumps(lineage, indent=2).encode())
+
+
+def _published(trial: Trial) -> dict[str, Any] | None:
+    return dataclasses.asdict(trial.last) if trial.last else None
+
+
+def training_request(home: Home, sweep: Sweep, trial: Trial, slot: Slot) -> dict[str, Any]:
+    """Return everything that decides a trial's result, as `hpo.study.worker` reads it."""
+    return {
+        "config": dict(trial.plan.config),
+        "seeds": trial_seeds(sweep.seed, trial.plan.replicate),
+        "split_seed": split_seed(sweep.seed),
+        "objective": dataclasses.asdict(sweep.objective),
+        "device": slot.device,
+        "num_threads": slot.num_threads,
+        "cache_dir": str(home.cache),
+    }
+
+
+def prepare_data(executor: Executor, home: Home, sweep: Sweep) -> dict[str, Any]:
+    """Decode and split the sweep's data, once; return its card."""
+    payload = {
+        "config": dict(sweep.baseline),
+        "cache_dir": str(home.cache),
+        "split_seed": split_seed(sweep.seed),
+    }
+    return call(executor, f"{WORKER}:prepare", payload, home.log)
+
+
+def environment_of(home: Home, data_fingerprint: str) -> Environment:
+    """Describe what attempts run under, and keep the package sources in the home."""
+    revision, is_dirty = git_state(Path.cwd())
+    return Environment(
+        code_digest=store_sources(SOURCES, home.code),
+        data_fingerprint=data_fingerprint,
+        git_revision=revision,
+        git_is_dirty=is_dirty,
+        versions=package_versions(),
+        machine=machine_description(),
+    )
+
+
+def conduct(  # the parts of a run, named at the one call
+    row: StudyRow,
+    *,
+    home: Home,
+    ledger: Ledger,
+    clock: Clock,
+    subscribers: Sequence[Subscriber],
+    announce: Announce,
+) -> Study:
+    """Run a study whose owner this process is, until it ends or is asked to stop.
+
+    Returns:
+        The study as it stands then.
+    """
+    sweep = archive.sweep_of(row)
+    with contextlib.ExitStack() as stack:
+        mirror = stack.enter_context(Mirror.open(home, row.uid, sweep))
+        executor = stack.enter_context(open_executor(sweep.execution))
+        history = History(ledger.trials(row.uid))
+        sampler = make_sampler(sweep)
+        announce(f"preparing {sweep.baseline.get('data', 'data')}")
+        card = prepare_data(executor, home, sweep)
+        environment = environment_of(home, card["fingerprint"])
+        mirror.begin(archive.load(ledger, row), environment, ledger)
+        interruption = stack.enter_context(interruptible())
+        num_threads = executor.slots[0].num_threads
+        announce(
+            f"{len(executor.slots)} workers on {executor.slots[0].device},"
+            f" {num_threads} thread{'s' if num_threads > 1 else ''} each"
+        )
+        run_study(
+            StudyParts(
+                uid=row.uid,
+                sweep=sweep,
+                history=history,
+                ledger=ledger,
+                sampler=sampler,
+                pruner=make_pruner(sweep),
+                executor=executor,
+                make_job=JobMaker(home=home, sweep=sweep, data_fingerprint=card["fingerprint"]),
+                environment=environment,
+                clock=clock,
+                interruption=interruption,
+                subscribers=[mirror.take, *subscribers],
+                running_s=row.running_s,
+            )
+        )
+        study = archive.load(ledger, archive.find_row(ledger, row.name))
+        remark = mirror.end(study, conclude(study))
+        if remark:
+            announce(remark)
+    return study
+
+
+def is_spent(row: StudyRow, ledger: Ledger) -> bool:
+    """Tell whether a study has nothing left to run."""
+    if row.state is not StudyState.FINISHED:
+        return False
+    trials = ledger.trials(row.uid)
+    if any(not trial.state.is_finished for trial in trials):
+        return False
+    return not make_sampler(archive.sweep_of(row)).propose(trials)

@@ -1,0 +1,119 @@
+"""What a study says: its configurations by mean, the winner, and how far that can be believed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hpo.domain.study import Study
+from hpo.domain.trial import TrialState
+from hpo.statistics.summary import (
+    ConfigurationSummary,
+    baseline_of,
+    runner_up,
+    summarise,
+    winner,
+)
+from hpo.statistics.verdict import verdict
+from hpo.study.naming import configuration_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """The answer of a study as it stands."""
+
+    study: Study
+    summaries: tuple[ConfigurationSummary, ...]
+    """Every configuration, the best mean first, those without one last."""
+    winner: ConfigurationSummary | None
+    """The best of those whose replicates are all COMPLETE."""
+    baseline: ConfigurationSummary | None
+    verdict: str
+    """In words, without claiming more than the seeds support."""
+
+    def name(self, summary: ConfigurationSummary) -> str:
+        """Return what distinguishes a configuration."""
+        return configuration_name(self.study.sweep, summary.config, summary.role, summary.axis)
+
+
+def conclude(study: Study) -> Conclusion:
+    """Return what a study says now."""
+    objective = study.sweep.objective
+    summaries = summarise(study.trials, objective)
+    best, baseline = winner(summaries), baseline_of(summaries)
+    ordered = sorted(
+        summaries,
+        key=lambda summary: (
+            not summary.is_comparable,
+            summary.mean is None,
+            objective.loss(summary.mean or 0.0),
+        ),
+    )
+    return Conclusion(
+        study=study,
+        summaries=tuple(ordered),
+        winner=best,
+        baseline=baseline,
+        verdict=verdict(best, baseline, runner_up(summaries)),
+    )
+
+
+def caveats(study: Study) -> str:
+    """Return the fixed settings, which every conclusion holds for and no further."""
+    fixed = {
+        key: value
+        for key, value in study.sweep.baseline.items()
+        if key not in study.sweep.space.names
+    }
+    return ", ".join(f"{key}={value}" for key, value in fixed.items())
+
+
+def as_json(conclusion: Conclusion) -> dict[str, Any]:
+    """Return the conclusion for machines."""
+    study = conclusion.study
+    return {
+        "study": study.name,
+        "state": study.state.value,
+        "objective": study.sweep.objective.metric,
+        "trials": {state.value: study.count(state) for state in TrialState},
+        "winner": _summary_json(conclusion, conclusion.winner) if conclusion.winner else None,
+        "verdict": conclusion.verdict,
+        "configurations": [_summary_json(conclusion, summary) for summary in conclusion.summaries],
+    }
+
+
+def _summary_json(conclusion: Conclusion, summary: ConfigurationSummary) -> dict[str, Any]:
+    interval = summary.interval
+    return {
+        "name": conclusion.name(summary),
+        "config_id": summary.config_id,
+        "role": summary.role.value,
+        "axis": summary.axis,
+        "params": dict(summary.params),
+        "mean": summary.mean,
+        "interval": [interval.low, interval.high] if interval else None,
+        "values": {str(replicate): value for replicate, value in summary.values.items()},
+        "complete": summary.num_complete,
+        "pruned": summary.num_pruned,
+        "failed": summary.num_failed,
+        "trials": [f"{conclusion.study.name}/{trial.number}" for trial in summary.trials],
+    }
+
+
+def as_markdown(conclusion: Conclusion) -> str:
+    """Return the conclusion as a note for the study's run in MLflow."""
+    metric = conclusion.study.sweep.objective.metric
+    lines = [
+        conclusion.study.sweep.description,
+        "",
+        f"**{conclusion.verdict}**",
+        "",
+        f"| configuration | {metric} | 95 % interval | complete |",
+        "|---|---|---|---|",
+    ]
+    for summary in conclusion.summaries[:20]:
+        interval = summary.interval
+        span = f"{interval.low:.4f} to {interval.high:.4f}" if interval else ""
+        mean = f"{summary.mean:.4f}" if summary.mean is not None else ""
+        done = f"{summary.num_complete} of {len(summary.trials)}"
+        lines.append(f"| {conclusion.name(summary)} | {mean} | {span} | {done} |")
+    lines += ["", f"Holds for: {caveats(conclusion.study)}"]
+    return "\n".join(lines).strip()

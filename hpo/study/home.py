@@ -1,0 +1,99 @@
+"""Where a home keeps things. Every path that a study writes is a property or method here."""
+
+import os
+from pathlib import Path
+
+from hpo.errors import UsageError
+
+DEFAULT_HOME = Path("runs")
+
+
+class Home:
+    """A folder with everything of its studies; it can be moved, since paths in it are relative."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    @classmethod
+    def open(cls, root: Path | None = None) -> "Home":
+        """Return the home to use: the one given, else `HPO_HOME`, else `./runs`."""
+        named = os.environ.get("HPO_HOME")
+        return cls(root or (Path(named) if named else DEFAULT_HOME))
+
+    def create(self) -> "Home":
+        """Make the folder and check that it can be written.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        probe = self.root / ".writable"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise UsageError(
+                f"the home {self.root} cannot be written: {error.strerror}; name another folder"
+                " with --home DIR or HPO_HOME"
+            ) from error
+        return self
+
+    @property
+    def exists(self) -> bool:
+        """Whether any study was ever kept here."""
+        return (self.root / "hpo.db").exists()
+
+    @property
+    def ledger_url(self) -> str:
+        """The ledger's database."""
+        return f"sqlite:///{self.root / 'hpo.db'}"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """The MLflow store that a sweep without `tracking.uri` uses."""
+        return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def artifacts(self) -> Path:
+        """MLflow's artifacts."""
+        return self.root / "mlartifacts"
+
+    @property
+    def outbox(self) -> Path:
+        """Records on their way to MLflow."""
+        return self.root / "outbox.db"
+
+    @property
+    def cache(self) -> Path:
+        """Decoded data sets; can be deleted at any time."""
+        return self.root / "cache"
+
+    @property
+    def code(self) -> Path:
+        """Package sources, one folder for each digest."""
+        return self.root / "code"
+
+    @property
+    def log(self) -> Path:
+        """Output of everything that is not a trial."""
+        return self.root / "hpo.log"
+
+    def owner_lock(self, study: str) -> Path:
+        """The file whose lock the conductor of a study holds."""
+        return self.root / "locks" / f"{study}.lock"
+
+    def study(self, study: str) -> Path:
+        """A study's folder."""
+        return self.root / "trials" / study
+
+    def trial(self, study: str, number: int) -> Path:
+        """A trial's folder: checkpoints, logs, lineage."""
+        return self.study(study) / str(number)
+
+    def attempt_log(self, study: str, number: int, attempt: int) -> Path:
+        """What one attempt printed."""
+        return self.trial(study, number) / f"attempt-{attempt}.log"
+
+    def lineage(self, study: str, number: int) -> Path:
+        """What explains and reproduces a trial."""
+        return self.trial(study, number) / "lineage.json"

@@ -1,0 +1,52 @@
+"""Names that people read: of a trial, of a configuration, of a value."""
+
+from collections.abc import Mapping
+
+from hpo.domain.search_space import Params, Value
+from hpo.domain.sweep import Sweep
+from hpo.domain.trial import PlannedTrial, Role
+
+
+def value_text(value: Value) -> str:
+    """Return a value as people write it: `3e-4` rather than `0.0003`, `64` rather than `64.0`."""
+    if isinstance(value, bool | str):
+        return str(value).lower() if isinstance(value, bool) else value
+    if value and not 1e-2 <= abs(value) < 1e5:
+        mantissa, _, exponent = f"{value:.4g}".partition("e")
+        if not exponent:
+            mantissa, _, exponent = f"{value:.3e}".partition("e")
+        return (
+            f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
+        )
+    return f"{value:.4g}"
+
+
+def params_text(params: Mapping[str, Value]) -> str:
+    """Return `lr=3e-3 dropout=0.25`."""
+    return " ".join(f"{name}={value_text(value)}" for name, value in params.items())
+
+
+def changed(config: Params, baseline: Params, names: tuple[str, ...]) -> dict[str, Value]:
+    """Return those of the named values that differ from the baseline's."""
+    return {
+        name: config[name]
+        for name in names
+        if name in config and config[name] != baseline.get(name)
+    }
+
+
+def configuration_name(sweep: Sweep, config: Params, role: Role, axis: str | None) -> str:
+    """Return what distinguishes a configuration: `lr=3e-3`, or `baseline lr=1e-3`."""
+    if role is Role.BASELINE:
+        # Where one parameter varies, its value says more than the word alone.
+        only = sweep.space.names[0] if len(sweep.space.names) == 1 else None
+        return f"baseline {only}={value_text(config[only])}" if only else "baseline"
+    if axis is not None:
+        return f"{axis}={value_text(config[axis])}"
+    return params_text({name: config[name] for name in sweep.space.names if name in config})
+
+
+def run_name(sweep: Sweep, plan: PlannedTrial) -> str:
+    """Return a trial's name in MLflow: `lr=3e-3 r2`."""
+    name = configuration_name(sweep, plan.config, plan.role, plan.axis)
+    return f"{name} r{plan.replicate}" if sweep.replicates > 1 else name
