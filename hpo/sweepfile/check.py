@@ -67,7 +67,9 @@ def _check_baseline(
                 f"vary.{name}",
                 f"has only the baseline's value {show(value)}, so nothing varies, add others",
             )
-        is_inside = is_inside or isinstance(parameter, Choices)
+        is_inside = isinstance(parameter, Choices) or (
+            not isinstance(value, bool | str) and parameter.low <= value <= parameter.high
+        )
     if not is_inside:
         problems.add(
             f"baseline.{name}",

@@ -118,7 +118,7 @@ def _compose(text: str, place_of: Callable[[int], Place], problems: Problems) ->
 
 
 _EXPLANATIONS = (
-    (r"character '\\t'", "has a tab where YAML wants spaces, indent with spaces"),
+    ("character '\\t'", "has a tab where YAML wants spaces, indent with spaces"),
     (
         "could not find expected ':'",
         "is not 'key: value', write a colon and a space",
@@ -159,8 +159,8 @@ class _Composer:
         if self._loader.check_event(yaml.StreamEndEvent):
             raise SweepFileError(f"{self._place_of(1)}: is empty, write baseline and vary")
         start = self._next(yaml.DocumentStartEvent)
-        if start.version or start.tags:
-            self._refuse(start, "has a YAML directive (%), remove it")
+        if start.tags:
+            self._refuse(start, "has a %TAG directive, tags are not allowed, remove it")
         node = self._node(None, 0)
         self._next(yaml.DocumentEndEvent)
         if not self._loader.check_event(yaml.StreamEndEvent):

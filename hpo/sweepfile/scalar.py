@@ -72,9 +72,11 @@ def looks_numeric(text: str) -> bool:
 def suggest_number(text: str) -> str | None:
     """Return the number that was probably meant by `text`, as to write it, or None.
 
-    Knows `1_000`, `1,000`, `10%` and `1e-3` within stray quotes or spaces.
+    Knows `1_000`, `1,000`, `0,5`, `10%` and `1e-3` within stray quotes or spaces.
     """
     bare = text.strip().strip("'\"")
+    if re.fullmatch(r"[-+]?\d*,(\d{1,2}|\d{4,})", bare, re.ASCII):  # a decimal comma
+        bare = bare.replace(",", ".")
     plain = bare.replace("_", "").replace(",", "").replace(" ", "")
     if plain.endswith("%") and looks_numeric(plain[:-1]):
         return f"{float(plain[:-1]) / 100:g}"

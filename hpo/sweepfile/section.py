@@ -62,7 +62,7 @@ class Section:
             if key in LATER.get(section, ()):
                 message = "is not supported yet, remove it"
             elif key in key_names(section):
-                message = f"does not fit here, the keys here are {', '.join(known)}"
+                message = f"does not fit here, remove it; what fits is {', '.join(known)}"
             else:
                 near = did_you_mean(key, known)
                 message = f"is not a known key{near or ', write one of ' + ', '.join(known)}"
