@@ -1,6 +1,7 @@
 """Where a configuration stands at an epoch: the number that pruners compare."""
 
 import bisect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -13,6 +14,10 @@ PRUNABLE_ROLES = frozenset({Role.POINT, Role.NUISANCE})
 
 PEER_ROLES = PRUNABLE_ROLES | {Role.BASELINE}
 """The roles that trials are compared with. Confirmations repeat the best: an unfair bar."""
+
+
+DIGITS = (4, 6, 9, 17)
+"""How many a reason may show: the first where they suffice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +139,24 @@ def total_epochs(trial: Trial) -> int | None:
     return epochs if isinstance(epochs, int) and not isinstance(epochs, bool) else None
 
 
-def phrase(standing: Standing, objective: Objective) -> str:
+def is_worse(loss: float, than: float) -> bool:
+    """Tell whether a loss is above another by more than the rounding of a mean."""
+    return loss > than and not math.isclose(loss, than, rel_tol=1e-9)
+
+
+def phrase(standing: Standing, objective: Objective, digits: int = DIGITS[0]) -> str:
     """Return a standing in words: `val_loss 0.912`, and the number of replicates if not one."""
     mean = f" (mean of {standing.num_trials} replicates)" if standing.num_trials > 1 else ""
-    return f"{objective.metric} {objective.loss(standing.loss):.4g}{mean}"
+    return f"{objective.metric} {number(standing.loss, objective, digits)}{mean}"
+
+
+def number(loss: float, objective: Objective, digits: int) -> str:
+    """Return the value behind a loss as text."""
+    return f"{objective.loss(loss) + 0.0:.{digits}g}"  # + 0.0 makes a zero of minus zero
+
+
+def digits_to_tell_apart(loss: float, other: float) -> int:
+    """Return how many digits show that two losses differ."""
+    return next(
+        (digits for digits in DIGITS if f"{loss:.{digits}g}" != f"{other:.{digits}g}"), DIGITS[-1]
+    )

@@ -7,7 +7,15 @@ from hpo.domain.decision import CONTINUE, Action, Decision
 from hpo.domain.objective import Objective
 from hpo.domain.sweep import MedianPruning
 from hpo.domain.trial import Trial, TrialState
-from hpo.search.standing import PEER_ROLES, Standings, may_prune, phrase
+from hpo.search.standing import (
+    PEER_ROLES,
+    Standings,
+    digits_to_tell_apart,
+    is_worse,
+    may_prune,
+    number,
+    phrase,
+)
 
 
 class MedianPruner:
@@ -38,14 +46,15 @@ class MedianPruner:
         if own is None or len(peers) < max(1, self._options.startup_trials):
             return CONTINUE
         middle = median(peer.loss for peer in peers)
-        if own.loss <= middle:
+        if not is_worse(own.loss, middle):
             return CONTINUE
+        digits = digits_to_tell_apart(own.loss, middle)
         side = "above" if objective.loss(1.0) > 0 else "below"
         kind = "configurations" if any(peer.num_trials > 1 for peer in peers) else "trials"
         return Decision(
             action=Action.PRUNE,
-            reason=f"{phrase(own, objective)} is {side} the median {objective.loss(middle):.4g}"
-            f" of {len(peers)} {kind} at epoch {epoch}",
+            reason=f"{phrase(own, objective, digits)} is {side} the median"
+            f" {number(middle, objective, digits)} of {len(peers)} {kind} at epoch {epoch}",
         )
 
 

@@ -6,7 +6,7 @@ from hpo.domain.decision import CONTINUE, Action, Decision
 from hpo.domain.objective import Objective
 from hpo.domain.sweep import SuccessiveHalving
 from hpo.domain.trial import Trial
-from hpo.search.standing import Standings, may_prune, phrase
+from hpo.search.standing import Standings, is_worse, may_prune, phrase
 
 
 class SuccessiveHalvingPruner:
@@ -62,7 +62,7 @@ class Ladder:
             return CONTINUE
         peers = self._standings.peers(trial, history, epoch, objective, is_peer)
         num_measured = len(peers) + 1
-        num_better = sum(peer.loss < own.loss for peer in peers)
+        num_better = sum(is_worse(own.loss, peer.loss) for peer in peers)
         num_kept = num_measured // self._factor
         if num_kept == 0 or num_better < num_kept:
             return CONTINUE
