@@ -13,7 +13,8 @@ def build_optimizer(config: ClassifierConfig, model: nn.Module) -> torch.optim.O
     """Return the optimizer of `model`'s weights, on the device where they are.
 
     Only matrices and filters decay; norms and biases, which have one dimension, do not: pulling
-    them to 0 limits nothing but the scale. `fused` does one pass over the weights in each update.
+    them to 0 limits nothing but the scale. For sgd the decay is part of the gradient, for adamw
+    it bypasses the averages. `fused` does one pass over the weights in each update.
 
     Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2.
     """

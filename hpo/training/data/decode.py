@@ -6,6 +6,7 @@ Shapes: N images, C channels, H height, W width.
 import gzip
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from hpo.training.task import BadConfigError
 
 # sklearn and torchvision cost seconds to import; a worker whose data is prepared never needs them.
 # ruff: noqa: PLC0415
+
+
+_READ_ERRORS = (RuntimeError, OSError, ValueError, AssertionError, EOFError, zlib.error)
+"""What torchvision and gzip raise for files that are missing, cut short or something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ def decode(config: ClassifierConfig) -> RawImages:
         with _unpacked(root, image_set) as folder:
             train = _torchvision_class(config.data)(folder, train=True)
             test = _torchvision_class(config.data)(folder, train=False)
-    except (RuntimeError, OSError, ValueError) as error:
+    except _READ_ERRORS as error:
         raise BadConfigError(f"{config.data} cannot be read from '{root}': {error}") from error
     return RawImages(
         images_NCHW=torch.cat([_pixels(train), _pixels(test)]),
