@@ -34,8 +34,8 @@ class Destination:
     uri: str
     """Of the tracking server or store, such as `http://127.0.0.1:5000` or `sqlite:///mlflow.db`.
 
-    A relative SQLite path counts from the folder of the outbox, never from the current one, so that
-    this folder can be moved.
+    A relative SQLite path counts from the folder of the outbox, never from the current one, so
+    that this folder can be moved.
     """
     experiment: str
     """Its name there; created when it does not exist."""
