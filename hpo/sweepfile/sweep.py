@@ -85,23 +85,24 @@ def load_sweep_file(
     Raises:
         SweepFileError: it cannot be read, or has problems.
     """
-    return read_sweep(_text_of(Path(path)), file=str(path), task=task, overrides=overrides)
+    file = str(path) if str(path).isprintable() else ascii(str(path))
+    return read_sweep(_text_of(Path(path), file), file=file, task=task, overrides=overrides)
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path, file: str) -> str:
     try:
         if path.is_dir():
-            raise SweepFileError(f"{path}: is a folder, name a sweep file in it")
+            raise SweepFileError(f"{file}: is a folder, name a sweep file in it")
         if not path.exists():
             raise SweepFileError(
-                f"{path}: does not exist, name a sweep file such as sweeps/lr.yaml"
+                f"{file}: does not exist, name a sweep file such as sweeps/lr.yaml"
             )
         if not path.is_file() or path.stat().st_size > MOST_BYTES:
-            raise SweepFileError(f"{path}: is no plain file of at most 1 MB, name a sweep file")
-        return _decode(path.read_bytes(), str(path))
+            raise SweepFileError(f"{file}: is no plain file of at most 1 MB, name a sweep file")
+        return _decode(path.read_bytes(), file)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a possible name"
-        raise SweepFileError(f"{path!s}: cannot be read ({reason}), name a sweep file") from None
+        raise SweepFileError(f"{file}: cannot be read ({reason}), name a sweep file") from None
 
 
 def _decode(content: bytes, file: str) -> str:

@@ -36,7 +36,7 @@ def first_values(sweep: Sweep) -> Any:
     return parameter.values
 
 
-GOOD: list[tuple[str, str, Callable[[Sweep], Any], Any]] = [
+GOOD: list[tuple[str, str, Callable[[Sweep], Any] | None, Any]] = [
     # name, text, what to look at, what it must be
     ("name of the file", FULL, lambda s: s.study, "my-sweep.v2"),
     ("own name", FULL + "study: a_b-c.1\n", lambda s: s.study, "a_b-c.1"),
