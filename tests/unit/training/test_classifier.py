@@ -201,7 +201,8 @@ def test_a_damaged_checkpoint_is_not_resumed(
 def test_any_split_can_be_evaluated(
     cache_dir: Path, store: FileCheckpointStore, split: str
 ) -> None:
-    request = small_request(cache_dir, {"model": "mlp", "lr": 0.01, "batch_size": 64})
+    learnable = {"model": "mlp", "width": 16, "lr": 0.01, "augment": 0.0}
+    request = small_request(cache_dir, learnable)
     _, reporter = run(request, store)
     last = reporter.newest("last")
     scores = evaluate_checkpoint(request, store, last.uri, last.sha256, split)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from hpo.clock import Clock
 from hpo.domain.decision import CONTINUE, Action, Decision
@@ -82,7 +83,7 @@ class RecordingReporter:
 
 def small_request(
     cache_dir: Path,
-    config: Mapping[str, Value] | None = None,
+    config: Mapping[str, Any] | None = None,
     objective: Objective | None = None,
     seeds: Mapping[str, int] | None = None,
 ) -> TrialRequest:
