@@ -61,21 +61,25 @@ MODULES = {"list": "list_studies"}
 """Verbs whose name is no good name for a module."""
 
 
+HELP = """Hyperparameter studies for PyTorch: tracked, pruned, reproducible by ID.
+
+STUDY is a study's name, TRIAL is STUDY/NUMBER. Answers go to stdout, all else to stderr.
+
+\b
+hpo run sweeps/lr.yaml         run a study
+hpo best --export              name, test and export its winner
+hpo reproduce lr-digits/7      train a trial again and compare
+"""
+
+
 @click.group(
     cls=VerbGroup,
+    help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="hpo")
 def cli() -> None:
-    r"""Hyperparameter studies for PyTorch: tracked, pruned, reproducible by ID.
-
-    STUDY is a study's name, TRIAL is STUDY/NUMBER. Answers go to stdout, all else to stderr.
-
-    \b
-    hpo run sweeps/lr.yaml         run a study
-    hpo best --export              name, test and export its winner
-    hpo reproduce lr-digits/7      train a trial again and compare
-    """
+    """Dispatch to a verb."""
 
 
 def main() -> NoReturn:

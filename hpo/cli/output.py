@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ def answer(text: str) -> None:
 def note(text: str) -> None:
     """Print a line that is not the answer."""
     print(text, file=sys.stderr, flush=True)
+
+
+def answer_wrapped(label: str, text: str) -> None:
+    """Print a paragraph of the answer, its further lines indented below the first."""
+    print(textwrap.fill(text, WIDTH, initial_indent=label, subsequent_indent="  "))
 
 
 def answer_json(document: Any) -> None:

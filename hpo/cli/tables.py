@@ -1,8 +1,10 @@
 """Tables and closing lines that several verbs print."""
 
-from hpo.cli.output import answer, answer_table
+from hpo.cli.output import answer, answer_table, answer_wrapped
 from hpo.domain.trial import TrialState
+from hpo.statistics.interval import Interval
 from hpo.statistics.summary import ConfigurationSummary
+from hpo.study.best import Best
 from hpo.study.conclusion import Conclusion, caveats
 
 MOST_ROWS = 25
@@ -20,8 +22,8 @@ def show_conclusion(conclusion: Conclusion) -> None:
     answer(f"{study.name}: {len(study.trials)} trials, {counts}")
     if conclusion.winner is not None:
         answer(f"winner: {conclusion.name(conclusion.winner)}")
-    answer(f"verdict: {conclusion.verdict}")
-    answer(f"holds for: {caveats(study)}")
+    answer_wrapped("verdict: ", conclusion.verdict)
+    answer_wrapped("holds for: ", caveats(study))
     if conclusion.winner is not None:
         number = conclusion.winner.trials[0].number
         answer("")
@@ -36,10 +38,42 @@ def show_configurations(conclusion: Conclusion) -> None:
     metric = conclusion.study.sweep.objective.metric
     header = ["configuration", f"mean {metric}", "95 % interval", "seeds", "not complete"]
     rows = [_row(conclusion, summary) for summary in conclusion.summaries[:MOST_ROWS]]
+    is_whole = not any(row[-1] for row in rows)
+    if is_whole:
+        header, rows = header[:-1], [row[:-1] for row in rows]
     answer_table(header, rows, numeric=[1, 2, 3])
     hidden = len(conclusion.summaries) - MOST_ROWS
     if hidden > 0:
         answer(f"and {hidden} more; `hpo compare {conclusion.study.name} --json` has all")
+
+
+def show_best(best: Best) -> None:
+    """Print the winner, how it was chosen, and what the test split says."""
+    study, winner = best.conclusion.study, best.winner
+    metric = study.sweep.objective.metric
+    answer(f"winner of {study.name}: {best.conclusion.name(winner)}")
+    answer(
+        f"  chosen by best mean {metric} over {winner.num_complete} seed(s):"
+        f" {winner.mean:.4f}{_span(winner.interval)}"
+    )
+    answer_wrapped("  ", best.conclusion.verdict)
+    for name in ("accuracy", "loss"):
+        answer(f"  test {name}: {best.test.mean(name):.4f}{_span(best.test.interval(name))}")
+    answer(
+        "  the test split was read now, for the first time"
+        if best.test.is_new
+        else "  the test split was read before; these are the values of then"
+    )
+    values = ", ".join(
+        f"{study.name}/{trial.number} {trial.value:.4f}"
+        for trial in winner.trials
+        if trial.value is not None
+    )
+    answer_wrapped("  replicates: ", values)
+
+
+def _span(interval: Interval | None) -> str:
+    return f", 95 % interval {interval.low:.4f} to {interval.high:.4f}" if interval else ""
 
 
 def _row(conclusion: Conclusion, summary: ConfigurationSummary) -> list[object]:

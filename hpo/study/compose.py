@@ -201,7 +201,7 @@ def conduct(  # the parts of a run, named at the one call
                 sampler=sampler,
                 pruner=make_pruner(sweep),
                 executor=executor,
-                make_job=JobMaker(home=home, sweep=sweep, data_fingerprint=card["fingerprint"]),
+                make_job=JobMaker(home=home, sweep=sweep, environment=environment),
                 environment=environment,
                 clock=clock,
                 interruption=interruption,

@@ -13,7 +13,7 @@ from hpo.statistics.summary import (
     winner,
 )
 from hpo.statistics.verdict import verdict
-from hpo.study.naming import configuration_name
+from hpo.study.naming import configuration_name, params_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,10 @@ def conclude(study: Study) -> Conclusion:
 
 def caveats(study: Study) -> str:
     """Return the fixed settings, which every conclusion holds for and no further."""
-    fixed = {
-        key: value
-        for key, value in study.sweep.baseline.items()
-        if key not in study.sweep.space.names
-    }
-    return ", ".join(f"{key}={value}" for key, value in fixed.items())
+    sweep = study.sweep
+    return params_text(
+        {key: sweep.baseline[key] for key in sweep.baseline if key not in sweep.space.names}
+    )
 
 
 def as_json(conclusion: Conclusion) -> dict[str, Any]:

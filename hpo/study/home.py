@@ -41,12 +41,12 @@ class Home:
     @property
     def exists(self) -> bool:
         """Whether any study was ever kept here."""
-        return (self.root / "hpo.db").exists()
+        return "HPO_LEDGER" in os.environ or (self.root / "hpo.db").exists()
 
     @property
     def ledger_url(self) -> str:
-        """The ledger's database."""
-        return f"sqlite:///{self.root / 'hpo.db'}"
+        """The ledger's database: `HPO_LEDGER`, such as a team's PostgreSQL, or a file here."""
+        return os.environ.get("HPO_LEDGER") or f"sqlite:///{self.root / 'hpo.db'}"
 
     @property
     def mlflow_uri(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hpo.domain.search_space import Params, Value
+from hpo.domain.search_space import Choices, Parameter, Params, Value
 from hpo.domain.sweep import Sweep
 from hpo.domain.trial import PlannedTrial, Role
 
@@ -26,13 +26,13 @@ def params_text(params: Mapping[str, Value]) -> str:
     return " ".join(f"{name}={value_text(value)}" for name, value in params.items())
 
 
-def changed(config: Params, baseline: Params, names: tuple[str, ...]) -> dict[str, Value]:
-    """Return those of the named values that differ from the baseline's."""
-    return {
-        name: config[name]
-        for name in names
-        if name in config and config[name] != baseline.get(name)
-    }
+def parameter_text(parameter: Parameter) -> str:
+    """Return what a parameter may be: `1e-5 to 0.1, log`, or its values."""
+    if isinstance(parameter, Choices):
+        return ", ".join(value_text(value) for value in parameter.values)
+    scale = ", log" if parameter.is_log else ""
+    step = f", step {value_text(parameter.step)}" if parameter.step else ""
+    return f"{value_text(parameter.low)} to {value_text(parameter.high)}{scale}{step}"
 
 
 def configuration_name(sweep: Sweep, config: Params, role: Role, axis: str | None) -> str:

@@ -4,13 +4,17 @@ Each function is an entry point: it takes a plain payload and a channel and retu
 The warm server imports this module once, so everything heavy is imported at its top.
 """
 
+import contextlib
 import dataclasses
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from hpo.clock import SystemClock
-from hpo.domain.decision import Decision
+from hpo.domain.decision import CONTINUE, Action, Decision
 from hpo.domain.objective import Objective
 from hpo.domain.trial import CheckpointRef, FailureKind, Measurement
 from hpo.execution.channel import Channel
@@ -80,6 +84,59 @@ def run_attempt(payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
     except BadConfigError as error:
         raise FailedTrialError(FailureKind.BAD_CONFIG, str(error)) from error
     return dataclasses.asdict(outcome)
+
+
+MICRO_RUN_S = 10.0
+"""How long a timed run may take before it is stopped within an epoch."""
+
+
+class _EnoughSeenError(Exception):
+    """A timed run has run long enough."""
+
+
+class Stopwatch:
+    """Times the second epoch, or what can be seen of the first; fulfils `Reporter`."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._began_s = self._clock.monotonic()
+        self.epoch_s = 0.0
+        self.checkpoint_bytes = 0
+
+    def progress(self, epoch: int, fraction: float) -> None:
+        """Stop an epoch that takes too long, and extrapolate."""
+        elapsed_s = self._clock.monotonic() - self._began_s
+        if elapsed_s > MICRO_RUN_S and fraction > 0:
+            self.epoch_s = elapsed_s / (epoch - 1 + fraction)
+            raise _EnoughSeenError
+
+    def report(self, measurement: Measurement) -> Decision:
+        """Take an epoch's time; the first one includes warming up."""
+        self.epoch_s = measurement.metrics["epoch_s"]
+        elapsed_s = self._clock.monotonic() - self._began_s
+        is_enough = measurement.epoch > 1 or elapsed_s > MICRO_RUN_S
+        return Decision(action=Action.PRUNE, reason="timed") if is_enough else CONTINUE
+
+    def published(self, kind: str, checkpoint: PublishedCheckpoint) -> None:
+        """Count what a trial leaves on disk."""
+        del kind
+        self.checkpoint_bytes += checkpoint.num_bytes
+
+
+def micro_run(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:
+    """Train for a moment; return seconds an epoch, bytes of checkpoints and peak memory."""
+    watch = Stopwatch()
+    with (
+        tempfile.TemporaryDirectory(prefix="hpo-plan-") as scratch,
+        contextlib.suppress(_EnoughSeenError),
+    ):
+        store = FileCheckpointStore(Path(scratch))
+        train_trial(request_from(payload["request"]), watch, store, SystemClock(), None)
+    return {
+        "epoch_s": watch.epoch_s,
+        "checkpoint_bytes": watch.checkpoint_bytes,
+        "memory_bytes": psutil.Process().memory_info().rss,
+    }
 
 
 def evaluate(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""`hpo best`: the winner, tested once, exported on request."""
+
+from pathlib import Path
+
+import click
+
+from hpo.cli.options import home_option, json_option, study_argument
+from hpo.study.home import Home
+
+
+@click.command()
+@study_argument(is_required=False)
+@click.option("--export", "is_exporting", is_flag=True, help="Write the winner as a bundle.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write it; ./STUDY-best without it."
+)
+@home_option
+@json_option
+def command(
+    study: str | None,
+    is_exporting: bool,  # noqa: FBT001
+    out: Path | None,
+    home: Home,
+    is_json: bool,  # noqa: FBT001
+) -> None:
+    """Name the winner of STUDY, or of the study that ended last.
+
+    The winner is the configuration with the best mean over its replicates. The test split is read
+    once, for the winner; asking again shows what was read then.
+    """
+    from hpo.cli.output import answer_json, note
+    from hpo.cli.tables import show_best, show_bundle
+    from hpo.clock import SystemClock
+    from hpo.study import archive
+    from hpo.study.best import best_json, export_best, find_best
+
+    ledger = archive.open_ledger(home)
+    loaded = archive.load(ledger, archive.find_row(ledger, study))
+    best = find_best(loaded, home, ledger, SystemClock())
+    document = best_json(best)
+    if is_json and not is_exporting:
+        answer_json(document)
+        return
+    if not is_json:
+        show_best(best)
+    if not is_exporting:
+        return
+    destination = out or Path(f"{loaded.name}-best")
+    number = best.representative.number
+    note(f"exporting {loaded.name}/{number}, the winner's replicate of median value")
+    bundle = export_best(best, destination, home=home, ledger=ledger, clock=SystemClock())
+    if is_json:
+        answer_json({**document, "bundle": str(bundle)})
+    else:
+        show_bundle(bundle)

@@ -1,0 +1,142 @@
+"""The winner of a study: which configuration, by what, and what the test split says of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from hpo.clock import Clock
+from hpo.domain.study import Study
+from hpo.domain.trial import Trial, TrialState
+from hpo.errors import HpoError
+from hpo.execution.call import call
+from hpo.execution.executor import Slot
+from hpo.statistics.interval import Interval, mean_interval
+from hpo.statistics.summary import ConfigurationSummary, median_replicate
+from hpo.storage.ledger import Ledger
+from hpo.study.compose import WORKER, open_executor, training_request
+from hpo.study.conclusion import Conclusion, conclude
+from hpo.study.home import Home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """What the test split says of a configuration, read once."""
+
+    scores: Mapping[int, Mapping[str, float]]
+    """`loss` and `accuracy` by trial number."""
+    is_new: bool
+    """Whether the split was read now; an earlier reading is returned as it was."""
+
+    __test__ = False  # not a test case, whatever its name looks like
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a score over the replicates."""
+        return fmean(scores[name] for scores in self.scores.values())
+
+    def interval(self, name: str) -> Interval | None:
+        """Return the 95 % interval of a score's mean; None for one replicate."""
+        return mean_interval([scores[name] for scores in self.scores.values()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The winner of a study."""
+
+    conclusion: Conclusion
+    winner: ConfigurationSummary
+    representative: Trial
+    """The replicate of median value, whose checkpoint stands for the configuration."""
+    test: TestResult
+
+
+def find_best(study: Study, home: Home, ledger: Ledger, clock: Clock) -> Best:
+    """Return the winner, reading the test split if that was not done before.
+
+    Raises:
+        HpoError: no configuration has all of its replicates COMPLETE.
+    """
+    conclusion = conclude(study)
+    if conclusion.winner is None:
+        raise HpoError(f"{study.name} has no winner yet: {conclusion.verdict}")
+    representative = median_replicate(conclusion.winner)
+    if representative is None:
+        raise HpoError(f"{study.name} has no COMPLETE trial yet; go on with `hpo resume`")
+    return Best(
+        conclusion=conclusion,
+        winner=conclusion.winner,
+        representative=representative,
+        test=_test_result(conclusion, conclusion.winner, home, ledger, clock),
+    )
+
+
+def _test_result(
+    conclusion: Conclusion,
+    winner: ConfigurationSummary,
+    home: Home,
+    ledger: Ledger,
+    clock: Clock,
+) -> TestResult:
+    study = conclusion.study
+    stored = ledger.test_result(study.uid, winner.config_id)
+    is_new = stored is None
+    if stored is None:
+        scores = _evaluate(study, winner, home)
+        stored = json.dumps(scores)
+        ledger.store_test_result(study.uid, winner.config_id, stored, clock.now().isoformat())
+    return TestResult(
+        scores={int(number): values for number, values in json.loads(stored).items()},
+        is_new=is_new,
+    )
+
+
+def _evaluate(study: Study, winner: ConfigurationSummary, home: Home) -> dict[str, Any]:
+    with open_executor(study.sweep.execution) as executor:
+        slot = executor.slots[0]
+        items = [
+            _item(home, study, trial, slot)
+            for trial in winner.trials
+            if trial.state is TrialState.COMPLETE
+        ]
+        payload = {"home": str(home.root), "split": "test", "items": items}
+        return call(executor, f"{WORKER}:evaluate", payload, home.log)
+
+
+def _item(home: Home, study: Study, trial: Trial, slot: Slot) -> dict[str, Any]:
+    if trial.best is None:
+        raise HpoError(
+            f"{study.name}/{trial.number} has no checkpoint on record; run the study again"
+        )
+    return {
+        "number": trial.number,
+        "uri": trial.best.uri,
+        "sha256": trial.best.sha256,
+        "request": training_request(home, study.sweep, trial, slot),
+    }
+
+
+def best_json(best: Best) -> dict[str, Any]:
+    """Return the winner for machines, and for the manifest of its bundle."""
+    study, winner = best.conclusion.study, best.winner
+    return {
+        "study": study.name,
+        "objective": study.sweep.objective.metric,
+        "winner": best.conclusion.name(winner),
+        "params": dict(winner.params),
+        "config_id": winner.config_id,
+        "mean": winner.mean,
+        "interval": _ends(winner.interval),
+        "values": {f"{study.name}/{trial.number}": trial.value for trial in winner.trials},
+        "chosen_by": f"best mean {study.sweep.objective.metric} over {winner.num_complete} seeds",
+        "verdict": best.conclusion.verdict,
+        "representative": f"{study.name}/{best.representative.number}",
+        "test": {
+            name: {"mean": best.test.mean(name), "interval": _ends(best.test.interval(name))}
+            for name in ("loss", "accuracy")
+        },
+    }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return [interval.low, interval.high] if interval else None
