@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NoReturn
 
 Value = bool | int | float | str
@@ -28,6 +29,11 @@ def kind_of(value: Value) -> str:
     if isinstance(value, bool):
         return "true/false"
     return "text" if isinstance(value, str) else "number"
+
+
+def _exact(number: float) -> Decimal:
+    """Return a number as it is written, so that -0.3 + 3 x 0.1 is 0 and not 6e-17."""
+    return Decimal(repr(number))
 
 
 class SpaceError(ValueError):
@@ -174,27 +180,25 @@ class Range:
             count = round((self.high - self.low) / self.step) + 1
         values: list[Value] = []
         for index in range(count):
-            value = self.snap(self._interpolate(index / (count - 1)))
+            value = self.snap(self._interpolate(index, count - 1))
             if value not in values:
                 values.append(value)
         return tuple(values)
 
-    def _interpolate(self, fraction: float) -> float:
-        if fraction in (0.0, 1.0):  # the bounds exactly, free of rounding
-            return self.high if fraction else self.low
+    def _interpolate(self, index: int, last: int) -> float:
+        if index in (0, last):  # the bounds exactly, free of rounding
+            return self.high if index else self.low
         if self.is_log:
-            exponent = self._mix(math.log(self.low), math.log(self.high), fraction)
-            return float(f"{math.exp(exponent):.6g}")
-        return float(f"{self._mix(self.low, self.high, fraction):.12g}")
-
-    @staticmethod
-    def _mix(low: float, high: float, fraction: float) -> float:
-        return low + fraction * (high - low)
+            low, high = math.log(self.low), math.log(self.high)
+            return float(f"{math.exp(low + index / last * (high - low)):.6g}")
+        low_exact = _exact(self.low)
+        return float(f"{low_exact + (_exact(self.high) - low_exact) * index / last:.12g}")
 
     def snap(self, value: float) -> int | float:
         """Return the nearest allowed value: on the step, whole where integers are meant."""
         if self.step is not None:
-            value = float(f"{self.low + round((value - self.low) / self.step) * self.step:.12g}")
+            num_steps = round((value - self.low) / self.step)
+            value = float(_exact(self.low) + num_steps * _exact(self.step))
         value = min(max(value, self.low), self.high)
         return round(value) if self.is_integer else float(value)
 

@@ -57,7 +57,7 @@ def _number(text: str) -> int | float | None:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"is {text}, which is too large, write a finite number")
-    return number
+    return number + 0.0  # -0.0 is 0.0: one value, one content hash
 
 
 def looks_numeric(text: str) -> bool:
