@@ -103,7 +103,23 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader of our output left, as `| head` does
         sys.stderr.close()
         status = 0
+    except Exception as error:  # noqa: BLE001  # a traceback is no answer to a user
+        click.echo(f"hpo: unexpected {_record(error)}", err=True)
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _record(error: Exception) -> str:
+    """Keep a traceback in a file and return one line about it."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="hpo-error-", suffix=".txt", delete=False
+    ) as file:
+        traceback.print_exception(error, file=file)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{what}\n  this is a bug; please report it with {file.name}"
 
 
 if __name__ == "__main__":

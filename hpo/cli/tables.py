@@ -1,6 +1,8 @@
 """Tables and closing lines that several verbs print."""
 
-from hpo.cli.output import answer, answer_table, answer_wrapped
+from pathlib import Path
+
+from hpo.cli.output import answer, answer_table, answer_wrapped, size
 from hpo.domain.trial import TrialState
 from hpo.statistics.interval import Interval
 from hpo.statistics.summary import ConfigurationSummary
@@ -70,6 +72,17 @@ def show_best(best: Best) -> None:
         if trial.value is not None
     )
     answer_wrapped("  replicates: ", values)
+
+
+def show_bundle(bundle: Path) -> None:
+    """Print what an exported bundle holds."""
+    answer("")
+    answer(f"exported to {bundle}:")
+    answer_table(
+        ["file", "size"],
+        [[file.name, size(file.stat().st_size)] for file in sorted(bundle.iterdir())],
+        numeric=[1],
+    )
 
 
 def _span(interval: Interval | None) -> str:

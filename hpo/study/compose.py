@@ -35,11 +35,12 @@ from hpo.search.seeds import split_seed, trial_seeds
 from hpo.storage.ledger import Ledger, NewStudy, StudyRow
 from hpo.study import archive
 from hpo.study.conclusion import conclude
+from hpo.study.conductor import StudyParts, Subscriber
 from hpo.study.history import History
 from hpo.study.home import Home
 from hpo.study.lineage import lineage_of
 from hpo.study.mirror import Mirror
-from hpo.study.runner import StudyParts, Subscriber, run_study
+from hpo.study.runner import run_study
 from hpo.sweepfile.dump import dump_sweep
 from tracking.files import publish_bytes
 
