@@ -27,8 +27,8 @@ def test_equal_requests_train_equal_weights(tmp_path: Path, cache_dir: Path, nam
     assert first == second
     assert first_told.model_metrics() == second_told.model_metrics()
     # the checkpoints are equal files, so their hashes can be compared
-    kinds = [(kind, c.sha256) for kind, c in first_told.published_]
-    assert kinds == [(kind, c.sha256) for kind, c in second_told.published_]
+    kinds = [(kind, c.sha256) for kind, c in first_told.checkpoints]
+    assert kinds == [(kind, c.sha256) for kind, c in second_told.checkpoints]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -60,7 +60,7 @@ def test_a_resumed_trial_remembers_a_best_that_came_before(
     store = FileCheckpointStore(tmp_path / "resumed")
     _, before = run(request, store, RecordingReporter(leave_after=best_epoch + 1))
     _, after = run(request, store, resume=before.newest("last"))
-    assert [kind for kind, _ in after.published_] == ["best", "last"]
+    assert [kind for kind, _ in after.checkpoints] == ["best", "last"]
     assert after.newest("best") == before.newest("best")
     assert store.list() == sorted(after.newest(kind).uri for kind in ("best", "last"))
 
@@ -85,7 +85,7 @@ def test_an_attempt_that_died_between_best_and_last_is_resumed(
     assert dying.newest("last").epoch == 2
     resumed, after = run(request, store, resume=dying.newest("last"))
     assert resumed == whole
-    assert after.published_[0][1].epoch == 2
+    assert after.checkpoints[0][1].epoch == 2
     assert after.newest("best").sha256 == whole_told.newest("best").sha256
 
 

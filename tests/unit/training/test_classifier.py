@@ -96,7 +96,7 @@ def test_the_outcome_names_the_weights_of_the_last_epoch(
 def test_only_the_newest_of_each_kind_is_left(cache_dir: Path, store: FileCheckpointStore) -> None:
     store.put("best-00099", {}, {"left by": "an attempt that died"})
     _, reporter = run(small_request(cache_dir), store, clock=SteppingClock(LAST_EVERY_S))
-    assert [c.epoch for kind, c in reporter.published_ if kind == "last"] == [1, 2, 3, 4]
+    assert [c.epoch for kind, c in reporter.checkpoints if kind == "last"] == [1, 2, 3, 4]
     newest = [reporter.newest(kind).uri for kind in ("best", "last")]
     assert store.list() == sorted(newest)
     assert "00004" in reporter.newest("last").uri
@@ -116,7 +116,7 @@ class CheckingReporter(RecordingReporter):
         assert state["epoch"] == checkpoint.epoch
         listed = self._store.list()
         for earlier_kind in ("best", "last"):
-            earlier = [c.uri for name, c in self.published_ if name == earlier_kind][-2:]
+            earlier = [c.uri for name, c in self.checkpoints if name == earlier_kind][-2:]
             assert set(earlier) <= set(listed) or earlier_kind != kind
         if kind == "last":
             assert self.newest("best").uri in listed
@@ -127,8 +127,8 @@ def test_what_is_announced_is_whole_and_what_it_replaces_is_still_there(
 ) -> None:
     reporter = CheckingReporter(store)
     run(small_request(cache_dir), store, reporter, SteppingClock(LAST_EVERY_S))
-    assert len(reporter.published_) >= 6
-    assert [kind for kind, _ in reporter.published_][:2] == ["best", "last"]
+    assert len(reporter.checkpoints) >= 6
+    assert [kind for kind, _ in reporter.checkpoints][:2] == ["best", "last"]
 
 
 def test_checkpoints_are_ten_seconds_apart_except_at_the_end(
@@ -137,7 +137,7 @@ def test_checkpoints_are_ten_seconds_apart_except_at_the_end(
     # an epoch reads the clock 10 times and takes 4.4 s: the third crosses 10 s, the last ends
     clock = SteppingClock(0.4)
     _, reporter = run(small_request(cache_dir), store, clock=clock)
-    assert [c.epoch for kind, c in reporter.published_ if kind == "last"] == [3, 4]
+    assert [c.epoch for kind, c in reporter.checkpoints if kind == "last"] == [3, 4]
 
 
 @pytest.mark.parametrize("action", [Action.PAUSE, Action.PRUNE, Action.STOP])
@@ -170,7 +170,7 @@ def test_a_diverging_trial_ends_with_epoch_and_batch(
     assert outcome.weights_sha256 is None
     assert "in batch 2 of epoch 1" in outcome.message
     assert reporter.measurements == []
-    assert reporter.published_ == []
+    assert reporter.checkpoints == []
 
 
 def test_an_unknown_objective_is_refused_before_training(

@@ -55,7 +55,7 @@ class RecordingReporter:
     leave_after: int | None = None
     action: Action = Action.PAUSE
     measurements: list[Measurement] = field(default_factory=list)
-    published_: list[tuple[str, PublishedCheckpoint]] = field(default_factory=list)
+    checkpoints: list[tuple[str, PublishedCheckpoint]] = field(default_factory=list)
     fractions: list[tuple[int, float]] = field(default_factory=list)
 
     def progress(self, epoch: int, fraction: float) -> None:
@@ -68,10 +68,10 @@ class RecordingReporter:
         return CONTINUE
 
     def published(self, kind: str, checkpoint: PublishedCheckpoint) -> None:
-        self.published_.append((kind, checkpoint))
+        self.checkpoints.append((kind, checkpoint))
 
     def newest(self, kind: str) -> PublishedCheckpoint:
-        return [checkpoint for name, checkpoint in self.published_ if name == kind][-1]
+        return [checkpoint for name, checkpoint in self.checkpoints if name == kind][-1]
 
     def model_metrics(self) -> list[dict[str, float]]:
         """Return every metric by epoch that does not measure the machine."""
