@@ -6,7 +6,7 @@ No import of MLflow here. MLflow has no call for the second: it keeps absolute a
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,19 +25,31 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def alone_with(uri: str, artifact_root: Path) -> Iterator[None]:
-    """Keep other processes out while the store at `uri` is opened and perhaps created.
+def alone_with(uri: str, artifact_root: Path, create: Callable[[str], None]) -> Iterator[None]:
+    """Keep other processes out while the store at `uri` is opened, and create a SQLite one.
 
-    Of several processes that migrate one fresh database, all but one fail (measured: 11 of 12).
+    Of several processes that migrate one fresh database, all but one fail (measured: 11 of 12),
+    and one that is killed meanwhile leaves a database that MLflow can neither open nor mend. Hence
+    the lock, and the database appears under its name only when it is whole.
+
+    Args:
+        uri: Of a database.
+        artifact_root: Where the lock is kept when the database is not a file.
+        create: Makes an empty store at a SQLite URI and lets go of its file.
     """
     path = sqlite_path(uri)
     lock = path or artifact_root
     lock.parent.mkdir(parents=True, exist_ok=True)
     with locked(lock.with_name(lock.name + ".lock")):
-        if path is not None:
-            # Stays with the file. People may look at the runs while we write.
-            with contextlib.closing(_connect(path)) as connection:
+        if path is not None and not path.exists():
+            unborn = path.with_name(path.name + ".new")
+            for left_over in path.parent.glob(unborn.name + "*"):
+                left_over.unlink()
+            create(f"sqlite:///{unborn}")
+            with contextlib.closing(_connect(unborn)) as connection:
+                # Stays with the file: people look at the runs while we write.
                 connection.execute("PRAGMA journal_mode=WAL")
+            unborn.replace(path)
         yield
 
 

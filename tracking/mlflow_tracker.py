@@ -9,6 +9,7 @@ What a repeated delivery leans on, by measurement on MLflow 3.17.2:
   for its name and digest; an artifact is written over.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from mlflow.entities import (
     ViewType,
 )
 from mlflow.exceptions import MlflowException, RestException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from tracking.limits import MAX_EXPERIMENT_TAG_LENGTH, cut_params, cut_tags
 from tracking.mlflow_store import (
@@ -118,11 +120,9 @@ class MlflowTracker:
         self._is_remote = uri.startswith(("http:", "https:"))
         self._artifact_root = artifact_root.absolute()
         self._files_root = (files_root or Path()).absolute()
-        if self._is_remote:
+        opening = alone_with(uri, self._artifact_root, self._create_store)
+        with contextlib.nullcontext() if self._is_remote else opening:
             self._client = MlflowClient(uri)
-        else:
-            with alone_with(uri, self._artifact_root):
-                self._client = MlflowClient(uri)
         self._run_ids: dict[tuple[str, str], str] = {}
 
     def deliver(self, experiment: str, records: Sequence[Record]) -> Delivery:
@@ -140,6 +140,10 @@ class MlflowTracker:
         except _UnreachableError as outage:
             outcome.error = str(outage)
         return outcome.to_delivery()
+
+    def _create_store(self, uri: str) -> None:
+        store = SqlAlchemyStore(uri, self._artifact_root.as_uri())  # type: ignore[no-untyped-call]
+        store.engine.dispose()
 
     def _open_experiment(self, name: str) -> Experiment:
         """Return the experiment, created or moved if need be."""
@@ -245,11 +249,10 @@ class MlflowTracker:
             parent_id = self._find_run(experiment, started.parent_key)
             if parent_id is not None:
                 own_tags[_PARENT_TAG] = parent_id
-        has_tags = True
         id_, start, name = experiment.experiment_id, started.at_ms, started.name
         try:
             tags = {**cut_tags(started.tags), **own_tags}
-            run = self._client.create_run(id_, start, tags, name)
+            run, has_tags = self._client.create_run(id_, start, tags, name), True
         except MlflowException as error:
             if not self._is_final(error, experiment.name):
                 raise
@@ -340,8 +343,6 @@ class MlflowTracker:
         Raises:
             _UnreachableError: Nothing gets through now, or the experiment was deleted meanwhile.
         """
-        if isinstance(error.__cause__ or error.__context__, OSError):
-            raise _UnreachableError(str(error)) from error
         # It answers, or this raises. A run of a deleted experiment is refused as a bad record is.
         self._open_experiment(experiment)
         code = error.error_code
