@@ -84,6 +84,8 @@ def test_a_judgement_depends_on_its_arguments_alone(rule: Pruner) -> None:
     # Other histories and objectives in between leave no trace.
     for trial in hopeless(value=0.0):
         pruner.judge(trial, peers(good=-5.0), replace(LOSS, at=At.LAST))
+    for trial in trials:
+        pruner.judge(trial, history, replace(LOSS, direction=Direction.MAXIMIZE))
     assert [pruner.judge(trial, history, LOSS) for trial in trials] == alone
     reversed_history = list(reversed(history))
     assert [pruner.judge(trial, reversed_history, LOSS) for trial in trials] == alone
@@ -110,6 +112,13 @@ def test_trials_that_did_not_get_so_far_are_no_competitors(rule: Pruner) -> None
     behind = [replace(t, measurements=t.measurements[:2], value=0.1) for t in peers()]
     assert prunes(rule, hopeless(), behind) == []
     assert prunes(rule, hopeless(), []) == []
+
+
+@every_rule
+def test_confirmations_and_audits_are_no_competitors(rule: Pruner) -> None:
+    roles = (Role.CONFIRM, Role.AUDIT)
+    apart = [replace(t, plan=replace(t.plan, role=roles[t.number % 2])) for t in peers()]
+    assert prunes(rule, hopeless(), apart) == []
 
 
 @every_rule

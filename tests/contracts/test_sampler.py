@@ -55,6 +55,7 @@ def test_a_proposal_depends_on_sweep_and_history_alone(strategy: Strategy) -> No
     assert random.getstate() == state
     sampler = make_sampler(sweep)
     sampler.propose([])
+    sampler.propose([completed(trial, -trial.number) for trial in history])
     assert sampler.propose(history) == first
     assert sampler.propose(history) == first
 
@@ -155,6 +156,17 @@ def test_a_longer_sweep_adds_what_is_missing(strategy: Strategy) -> None:
     assert len(longer) == 12
     assert len(set(pairs)) == 12
     assert all((config_id, 1) in pairs for config_id, _ in pairs)
+
+
+@every_strategy
+def test_confirmations_and_audits_are_not_replicates_of_the_plan(strategy: Strategy) -> None:
+    sweep = make_sweep(strategy, replicates=2)
+    history = conduct(replace(sweep, replicates=1, budget=Budget(num_trials=3)))
+    for role in (Role.CONFIRM, Role.AUDIT):
+        extra = replace(history[1].plan, number=3, replicate=1, role=role)
+        proposed = conduct(sweep, [*history, replace(history[1], plan=extra)])[4:]
+        pairs = [(trial.plan.config_id, trial.plan.replicate) for trial in proposed]
+        assert (history[1].plan.config_id, 1) in pairs
 
 
 @pytest.mark.parametrize("strategy", [OneAtATime(), Grid()], ids=lambda s: s.name)

@@ -43,6 +43,12 @@ def test_a_logarithmic_range_is_even_in_its_logarithm() -> None:
     assert statistics.stdev(logs) == pytest.approx(4 / math.sqrt(12), abs=0.05)
 
 
+def test_a_whole_number_on_a_logarithmic_range_owns_half_a_unit_on_either_side() -> None:
+    drawn = draws(Range(name="p", low=1, high=3, is_log=True, is_integer=True), 3000)
+    share = math.log(1.5 / 0.5) / math.log(3.5 / 0.5)
+    assert drawn.count(1) / 3000 == pytest.approx(share, abs=0.03)
+
+
 def test_drawn_values_can_be_read_and_typed_again() -> None:
     log, linear = Range(name="p", low=1e-5, high=1, is_log=True), Range(name="p", low=0, high=0.5)
     assert shorten(log, 0.000316227766) == 0.000316228

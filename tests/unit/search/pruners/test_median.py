@@ -81,6 +81,16 @@ def test_nothing_is_pruned_before_enough_have_ended() -> None:
     assert not judge(bad, [*running[:2], *FIVE[2:]]).is_continue
 
 
+def test_a_few_trials_at_an_epoch_are_no_crowd() -> None:
+    history = [*FIVE, *ended([0.1] * 9, [0.1] * 9)]
+    history[5:] = [
+        replace(t, plan=replace(t.plan, number=5 + t.number, config={"lr": t.number + 1.0}))
+        for t in history[5:]
+    ]
+    assert judge(make_trial(9, [9.0] * 4), history).is_continue
+    assert not judge(make_trial(9, [9.0] * 3), history).is_continue
+
+
 def test_running_and_pruned_trials_that_reached_the_epoch_count() -> None:
     history = [
         *FIVE[:3],

@@ -11,7 +11,7 @@ import pytest
 from hpo.domain.objective import Direction, Objective
 from hpo.domain.search_space import Choices, Range, SearchSpace
 from hpo.domain.sweep import Budget, Sweep, Tpe
-from hpo.domain.trial import FailureKind, Trial, TrialState
+from hpo.domain.trial import FailureKind, Role, Trial, TrialState
 from hpo.search.sampler import make_sampler
 from tests.study.simulation import completed, diverged, make_sweep, waiting
 
@@ -87,8 +87,7 @@ def test_replicates_are_one_observation() -> None:
         assert [plan.replicate for plan in planned] == [0, 1, 2]
         history += [completed(t, index + t.plan.replicate) for t in waiting(planned)]
     # The same means from other replicates lead to the same proposal.
-    turned = [replace(t, value=t.value and t.number // 3 + 2 - t.plan.replicate) for t in history]
-    turned = [replace(t, value=float(t.number // 3 + 2 - t.plan.replicate)) for t in turned]
+    turned = [replace(t, value=float(t.number // 3 + 2 - t.plan.replicate)) for t in history]
     assert make_sampler(sweep).propose(turned) == sampler.propose(history)
 
 
@@ -121,6 +120,17 @@ def test_a_parameter_with_one_value_is_set_and_not_modelled() -> None:
     assert [trial.plan.config["optimizer"] for trial in history[1:]] == ["sgd"] * 8
 
 
+def test_the_seed_moves_with_the_trial_number() -> None:
+    sweep = make_sweep(Tpe(startup_trials=3), space=LR_SPACE)
+    sampler, history = make_sampler(sweep), list[Trial]()
+    for _ in range(8):
+        history += [completed(t, log_distance(t, 1e-3)) for t in waiting(sampler.propose(history))]
+    # A trial that says nothing changes no more than the number of the next.
+    broken = replace(diverged(waiting(sampler.propose(history))[0]), failure=FailureKind.BUG)
+    audit = replace(broken, plan=replace(broken.plan, role=Role.AUDIT))
+    assert sampler.propose([*history, audit])[0].config != sampler.propose(history)[0].config
+
+
 def test_workers_spread_out_while_nothing_has_ended() -> None:
     sweep = make_sweep(Tpe(startup_trials=5), space=LR_SPACE)
     sampler, history = make_sampler(sweep), list[Trial]()
@@ -137,12 +147,14 @@ def test_workers_spread_out_while_nothing_has_ended() -> None:
 def test_it_leaves_optunas_logging_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     optuna.logging.enable_propagation()
     before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.INFO)
     try:
         with caplog.at_level(logging.DEBUG):
             run(make_sweep(Tpe(startup_trials=2), space=LR_SPACE, budget=Budget(num_trials=6)))
         assert caplog.records == []
-        assert optuna.logging.get_verbosity() == before
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
     finally:
+        optuna.logging.set_verbosity(before)
         optuna.logging.disable_propagation()
 
 
