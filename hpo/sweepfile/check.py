@@ -88,6 +88,7 @@ def check_points(
     """Check every value, and every pair of values where they can meet, against the task."""
     located = {parameter.name: list(_located(parameter, problems)) for parameter in parameters}
     refused: set[tuple[str, str]] = set()
+    is_alone = isinstance(strategy, OneAtATime)
     for name, values in located.items():
         for path, value in values:
             for problem in task.problems({**baseline, name: value}):
@@ -99,8 +100,8 @@ def check_points(
                         path,
                         f"is {show(value)}, with which baseline.{problem.key} {problem.message}",
                     )
-        _check_is_read(name, baseline, parameters, task, problems)
-    if not isinstance(strategy, OneAtATime):
+        _check_is_read(name, baseline, [] if is_alone else parameters, task, problems)
+    if not is_alone:
         sound = {
             name: [(p, v) for p, v in values if (name, str(v)) not in refused][:_MOST_PAIR_VALUES]
             for name, values in located.items()
@@ -123,16 +124,24 @@ def _located(parameter: Parameter, problems: Problems) -> Iterator[Located]:
 def _check_is_read(
     name: str,
     baseline: Params,
-    parameters: Sequence[Parameter],
+    together: Sequence[Parameter],
     task: TaskSchema,
     problems: Problems,
 ) -> None:
-    """Refuse to vary what the training would never read: such a study compares nothing."""
+    """Refuse to vary what the training would never read: such a study compares nothing.
+
+    Args:
+        name: the varied key.
+        baseline: what holds where nothing varies.
+        together: what varies at the same time.
+        task: knows what is read.
+        problems: gets what is wrong.
+    """
     needs = task.keys[name].only_with
     if needs is None or same_value(baseline[needs[0]], needs[1]):
         return
     other, value = needs
-    if any(p.name == other and p.contains(value) for p in parameters):
+    if any(p.name == other and p.contains(value) for p in together):
         return
     problems.add(
         f"vary.{name}",

@@ -1,13 +1,16 @@
 """Identities of trials and configurations."""
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpo.domain.search_space import Value
 from hpo.domain.trial import PlannedTrial, Role, TrialId, TrialState, config_id
+
+if TYPE_CHECKING:
+    from hpo.domain.search_space import Value
 
 
 @pytest.mark.parametrize("text", ["lr-digits/7", "a/0", "a.b_c/12"])
