@@ -111,7 +111,7 @@ def sweeps(draw: st.DrawFn) -> Sweep:
         budget=Budget(
             num_trials=draw(trials),
             hours=draw(st.none() | st.floats(1e-3, 1e4)),
-            until=draw(st.none() | NUMBER),
+            until=draw(st.none() | NUMBER.map(float)),
         ),
         execution=Execution(
             workers=draw(st.none() | st.integers(1, 64)),
