@@ -1,0 +1,1 @@
+"""Best trial -> a bundle that runs without us."""
