@@ -33,6 +33,7 @@ def command(
     from hpo.clock import SystemClock
     from hpo.study import archive
     from hpo.study.best import best_json, export_best, find_best
+    from hpo.study.export import default_destination
 
     ledger = archive.open_ledger(home)
     loaded = archive.load(ledger, archive.find_row(ledger, study))
@@ -45,7 +46,7 @@ def command(
         show_best(best)
     if not is_exporting:
         return
-    destination = out or Path(f"{loaded.name}-best")
+    destination = out or default_destination(loaded.name)
     number = best.representative.number
     note(f"exporting {loaded.name}/{number}, the winner's replicate of median value")
     bundle = export_best(best, destination, home=home, ledger=ledger, clock=SystemClock())

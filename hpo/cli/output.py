@@ -3,7 +3,7 @@
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -36,7 +36,7 @@ def answer_json(document: Any) -> None:
 
 
 def answer_table(
-    header: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[int] = ()
+    header: Sequence[str], rows: Sequence[Sequence[object]], numeric: Container[int] = ()
 ) -> None:
     """Print a table.
 

@@ -8,6 +8,7 @@ from hpo.statistics.interval import Interval
 from hpo.statistics.summary import ConfigurationSummary
 from hpo.study.best import Best
 from hpo.study.conclusion import Conclusion, caveats
+from hpo.study.naming import value_text
 
 MOST_ROWS = 25
 """Rows of configurations shown; a search may have hundreds."""
@@ -23,7 +24,7 @@ def show_conclusion(conclusion: Conclusion) -> None:
     )
     answer(f"{study.name}: {len(study.trials)} trials, {counts}")
     if conclusion.winner is not None:
-        answer(f"winner: {conclusion.name(conclusion.winner)}")
+        answer_wrapped("winner: ", conclusion.name(conclusion.winner))
     answer_wrapped("verdict: ", conclusion.verdict)
     answer_wrapped("holds for: ", caveats(study))
     if conclusion.winner is not None:
@@ -37,13 +38,27 @@ def show_conclusion(conclusion: Conclusion) -> None:
 
 def show_configurations(conclusion: Conclusion) -> None:
     """Print configurations with mean and interval, the best first."""
-    metric = conclusion.study.sweep.objective.metric
-    header = ["configuration", f"mean {metric}", "95 % interval", "seeds", "not complete"]
-    rows = [_row(conclusion, summary) for summary in conclusion.summaries[:MOST_ROWS]]
-    is_whole = not any(row[-1] for row in rows)
-    if is_whole:
-        header, rows = header[:-1], [row[:-1] for row in rows]
-    answer_table(header, rows, numeric=[1, 2, 3])
+    sweep = conclusion.study.sweep
+    is_joint = any(
+        summary.axis is None and not summary.is_baseline for summary in conclusion.summaries
+    )
+    # Several values in one cell are hard to compare; a joint search gets a column for each.
+    naming = list(sweep.space.names) if is_joint else ["configuration"]
+    header = [*naming, f"mean {sweep.objective.metric}", "95 % interval", "seeds", "not complete"]
+    rows = []
+    for summary in conclusion.summaries[:MOST_ROWS]:
+        values = [value_text(summary.config[name]) for name in naming] if is_joint else []
+        rows.append([*(values or [conclusion.name(summary)]), *_row(summary)])
+    shown = [
+        index
+        for index in range(len(header))
+        if index <= len(naming) or any(row[index] for row in rows)
+    ]
+    answer_table(
+        [header[index] for index in shown],
+        [[row[index] for index in shown] for row in rows],
+        numeric=range(len(naming) if not is_joint else 0, len(shown)),
+    )
     hidden = len(conclusion.summaries) - MOST_ROWS
     if hidden > 0:
         answer(f"and {hidden} more; `hpo compare {conclusion.study.name} --json` has all")
@@ -53,7 +68,7 @@ def show_best(best: Best) -> None:
     """Print the winner, how it was chosen, and what the test split says."""
     study, winner = best.conclusion.study, best.winner
     metric = study.sweep.objective.metric
-    answer(f"winner of {study.name}: {best.conclusion.name(winner)}")
+    answer_wrapped(f"winner of {study.name}: ", best.conclusion.name(winner))
     answer(
         f"  chosen by best mean {metric} over {winner.num_complete} seed(s):"
         f" {winner.mean:.4f}{_span(winner.interval)}"
@@ -89,7 +104,7 @@ def _span(interval: Interval | None) -> str:
     return f", 95 % interval {interval.low:.4f} to {interval.high:.4f}" if interval else ""
 
 
-def _row(conclusion: Conclusion, summary: ConfigurationSummary) -> list[object]:
+def _row(summary: ConfigurationSummary) -> list[object]:
     interval = summary.interval
     ended_early = [
         f"{count} {word}"
@@ -101,10 +116,9 @@ def _row(conclusion: Conclusion, summary: ConfigurationSummary) -> list[object]:
         if count
     ]
     return [
-        conclusion.name(summary),
         f"{summary.mean:.4f}" if summary.mean is not None else None,
         f"{interval.low:.4f} to {interval.high:.4f}" if interval else None,
-        summary.num_complete,
+        summary.num_complete or None,
         ", ".join(ended_early),
     ]
 

@@ -16,8 +16,8 @@ class Environment:
     git_is_dirty: bool
     versions: dict[str, str]
     """Python and the packages that decide numerics, by name."""
-    machine: str
-    """Processor model and operating system."""
+    machine: dict[str, str]
+    """Processor model, cores, operating system, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

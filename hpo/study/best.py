@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +18,7 @@ from hpo.statistics.summary import ConfigurationSummary, median_replicate
 from hpo.storage.ledger import Ledger
 from hpo.study.compose import WORKER, open_executor, training_request
 from hpo.study.conclusion import Conclusion, conclude
+from hpo.study.export import ExportOrder, export_trial
 from hpo.study.home import Home
 
 
@@ -114,6 +116,24 @@ def _item(home: Home, study: Study, trial: Trial, slot: Slot) -> dict[str, Any]:
         "sha256": trial.best.sha256,
         "request": training_request(home, study.sweep, trial, slot),
     }
+
+
+def export_best(
+    best: Best, destination: Path, *, home: Home, ledger: Ledger, clock: Clock
+) -> Path:
+    """Export the winner's representative as a bundle and return its folder.
+
+    Raises:
+        ExportError: the export is not equal to the checkpoint, or cannot be written.
+    """
+    order = ExportOrder(
+        study=best.conclusion.study,
+        trial=best.representative,
+        facts=best_json(best),
+        destination=destination,
+    )
+    with open_executor(best.conclusion.study.sweep.execution) as executor:
+        return export_trial(order, home=home, ledger=ledger, executor=executor, clock=clock)
 
 
 def best_json(best: Best) -> dict[str, Any]:

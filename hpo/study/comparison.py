@@ -51,7 +51,7 @@ def _environment(study: Study, trial: Trial, ledger: Ledger) -> dict[str, object
         "code": environment.code_digest[:12],
         "git revision": _revision(environment),
         "data": environment.data_fingerprint[:12],
-        "machine": environment.machine,
+        **environment.machine,
         **{f"version {name}": version for name, version in environment.versions.items()},
     }
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.lineage import git_state, machine_description, package_versions, store_sources
-
 import hpo
 import tracking
 from hpo.clock import Clock
@@ -42,7 +40,8 @@ from hpo.study.lineage import lineage_of
 from hpo.study.mirror import Mirror
 from hpo.study.runner import run_study
 from hpo.sweepfile.dump import dump_sweep
-from tracking.files import publish_bytes
+from tracking.digest import store_sources
+from tracking.lineage import git_state, machine_description, package_versions
 
 WORKER = "hpo.study.worker"
 """The module whose functions are the entry points; the warm server imports it."""
@@ -102,7 +101,12 @@ class JobMaker:
     def __call__(self, trial: Trial, key: AttemptKey, slot: Slot) -> Job:
         """Return the job that trains `trial` in `slot`, from its last checkpoint if it has one."""
         study = self.sweep.study
-        self._write_lineage(trial)
+        path = self.home.lineage(study, trial.number)
+        if not path.exists():
+            lineage = lineage_of(
+                self.sweep, trial.plan, self.environment, slot.device, slot.num_threads
+            )
+            lineage.publish(path)
         payload = {
             "home": str(self.home.root),
             "folder": str(self.home.trial(study, trial.number).relative_to(self.home.root)),
@@ -115,12 +119,6 @@ class JobMaker:
             payload=payload,
             log_path=self.home.attempt_log(study, trial.number, key.attempt),
         )
-
-    def _write_lineage(self, trial: Trial) -> None:
-        path = self.home.lineage(self.sweep.study, trial.number)
-        if not path.exists():
-            lineage = lineage_of(self.sweep, trial.plan, self.environment)
-            publish_bytes(path, json.dumps(lineage, indent=2).encode())
 
 
 def _published(trial: Trial) -> dict[str, Any] | None:
@@ -158,8 +156,8 @@ def environment_of(home: Home, data_fingerprint: str) -> Environment:
         data_fingerprint=data_fingerprint,
         git_revision=revision,
         git_is_dirty=is_dirty,
-        versions=package_versions(),
-        machine=machine_description(),
+        versions=dict(package_versions()),
+        machine=dict(machine_description()),
     )
 
 

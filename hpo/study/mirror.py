@@ -8,6 +8,7 @@ writing the ledger and telling the outbox leaves no gap.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from hpo.domain import event as ev
@@ -15,7 +16,6 @@ from hpo.domain.attempt import Attempt, Environment
 from hpo.domain.study import Study, StudyState
 from hpo.domain.sweep import Sweep
 from hpo.domain.trial import Measurement, PlannedTrial, Trial, TrialState
-from hpo.search.seeds import split_seed, trial_seeds
 from hpo.statistics.summary import median_replicate
 from hpo.storage.ledger import Ledger
 from hpo.study.conclusion import Conclusion, as_markdown
@@ -24,6 +24,7 @@ from hpo.study.lineage import lineage_of
 from hpo.study.naming import run_name
 from hpo.sweepfile.sweep import dump_sweep
 from tracking import records as rec
+from tracking.lineage import Lineage
 from tracking.outbox import Outbox
 from tracking.sender_process import SenderProcess
 
@@ -168,30 +169,36 @@ class Mirror:
     def _started(self, event: ev.AttemptStarted) -> list[rec.Record]:
         if event.attempt > 1:
             return [rec.RunReopened(run_key=self._key(event.number), at_ms=_ms(event.at))]
-        return self._opening(self._plans[event.number], event.environment, event.at)
+        lineage = lineage_of(
+            self._sweep,
+            self._plans[event.number],
+            event.environment,
+            event.device,
+            event.num_threads,
+        )
+        return self._opening(self._plans[event.number], lineage, event.at)
 
-    def _opening(self, plan: PlannedTrial, environment: Environment, at: str) -> list[rec.Record]:
-        sweep, key, at_ms = self._sweep, self._key(plan.number), _ms(at)
-        seeds = trial_seeds(sweep.seed, plan.replicate)
+    def _opening(self, plan: PlannedTrial, lineage: Lineage, at: str) -> list[rec.Record]:
+        key, at_ms = self._key(plan.number), _ms(at)
         tags = {
-            "hpo.trial": f"{sweep.study}/{plan.number}",
-            "hpo.study": sweep.study,
+            "hpo.trial": lineage.run_key,
+            "hpo.study": self._sweep.study,
             "hpo.study_uid": self._uid,
             "hpo.config_id": plan.config_id,
             "hpo.replicate": str(plan.replicate),
             "hpo.role": plan.role.value,
-            "hpo.varied": plan.axis or ", ".join(sweep.space.names),
-            "hpo.code_digest": environment.code_digest,
-            "hpo.code_revision": environment.git_revision or "none",
-            "hpo.code_is_dirty": str(environment.git_is_dirty).lower(),
-            "hpo.data_fingerprint": environment.data_fingerprint,
-            "hpo.seed.split": str(split_seed(sweep.seed)),
-            **{f"hpo.seed.{stream}": str(seed) for stream, seed in seeds.items()},
+            "hpo.varied": plan.axis or ", ".join(self._sweep.space.names),
+            "hpo.code_digest": lineage.source_digest,
+            "hpo.code_revision": lineage.git_revision or "none",
+            "hpo.code_is_dirty": str(lineage.is_git_dirty).lower(),
+            "hpo.data_fingerprint": lineage.data_digest or "none",
+            **{f"hpo.seed.{stream}": str(seed) for stream, seed in lineage.seeds.items()},
         }
+        data = str(plan.config.get("data", "data"))
         return [
             rec.RunStarted(
                 run_key=key,
-                name=run_name(sweep, plan),
+                name=run_name(self._sweep, plan),
                 parent_key=self._uid,
                 tags=tags,
                 params=dict(plan.config),
@@ -199,15 +206,15 @@ class Mirror:
             ),
             rec.DatasetLogged(
                 run_key=key,
-                name=str(plan.config.get("data", "data")),
-                digest=environment.data_fingerprint[:32],
-                source=str(plan.config.get("data", "data")),
+                name=data,
+                digest=(lineage.data_digest or "none")[:32],
+                source=data,
                 context="training",
                 at_ms=at_ms,
             ),
             rec.TextLogged(
                 run_key=key,
-                text=json.dumps(lineage_of(sweep, plan, environment), indent=2),
+                text=json.dumps(asdict(lineage), indent=2),
                 artifact_file="lineage.json",
                 at_ms=at_ms,
             ),
@@ -259,7 +266,10 @@ class Mirror:
         if not attempts:
             return []
         first = attempts[0]
-        records = self._opening(trial.plan, first.environment, first.started_at)
+        lineage = lineage_of(
+            self._sweep, trial.plan, first.environment, first.device, first.num_threads
+        )
+        records = self._opening(trial.plan, lineage, first.started_at)
         # The time of an epoch is not kept; the sum of the epochs before it is near enough.
         at_s = datetime.fromisoformat(first.started_at).timestamp()
         for measurement in trial.measurements:

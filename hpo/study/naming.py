@@ -8,17 +8,15 @@ from hpo.domain.trial import PlannedTrial, Role
 
 
 def value_text(value: Value) -> str:
-    """Return a value as people write it: `3e-4` rather than `0.0003`, `64` rather than `64.0`."""
-    if isinstance(value, bool | str):
-        return str(value).lower() if isinstance(value, bool) else value
-    if value and not 1e-2 <= abs(value) < 1e5:
-        mantissa, _, exponent = f"{value:.4g}".partition("e")
-        if not exponent:
-            mantissa, _, exponent = f"{value:.3e}".partition("e")
-        return (
-            f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
-        )
-    return f"{value:.4g}"
+    """Return a value as people write it, to four digits: `3e-4`, `64`, `0.25`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    if value == 0 or 1e-2 <= abs(value) < 1e5:
+        return f"{value:.4g}"
+    mantissa, _, exponent = f"{value:.3e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
 def params_text(params: Mapping[str, Value]) -> str:

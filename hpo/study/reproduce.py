@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.lineage import changed_files, machine_description, package_versions, source_digest
-
 from hpo.domain.attempt import Attempt, Environment
 from hpo.domain.study import Study
 from hpo.domain.trial import TIMING_METRICS, Measurement, Trial
@@ -20,7 +18,9 @@ from hpo.errors import ReproductionError, UsageError
 from hpo.storage.ledger import Ledger
 from hpo.study.compose import SOURCES
 from hpo.study.home import Home
-from hpo.study.lineage import lineage_of
+from hpo.study.lineage import lineage_of, recorded_seeds
+from tracking.digest import changed_files, stored_digest
+from tracking.lineage import Lineage, machine_description, package_versions
 
 REPRODUCTION_VERSION = 1
 """Of what the process is told and tells; see `hpo.study.reproduction`."""
@@ -120,12 +120,23 @@ class _Told:
         self.data_fingerprint = document.get("data_fingerprint", self.data_fingerprint)
 
 
-def _lineage(home: Home, study: Study, trial: Trial, attempt: Attempt) -> dict[str, Any]:
+def _lineage(home: Home, study: Study, trial: Trial, attempt: Attempt) -> Lineage:
+    """Return the lineage beside the trial's checkpoints, or what the ledger knows of it."""
     path = home.lineage(study.name, trial.number)
-    if path.exists():
-        document: dict[str, Any] = json.loads(path.read_text())
-        return document
-    return lineage_of(study.sweep, trial.plan, attempt.environment)
+    try:
+        return Lineage.read(path)
+    except FileNotFoundError:
+        return lineage_of(
+            study.sweep,
+            trial.plan,
+            attempt.environment,
+            attempt.device,
+            attempt.num_threads,
+        )
+    except ValueError as error:
+        raise ReproductionError(
+            f"{error}; delete the file to reproduce from the ledger alone"
+        ) from error
 
 
 def _check_stored(stored: Path, digest: str) -> None:
@@ -134,7 +145,7 @@ def _check_stored(stored: Path, digest: str) -> None:
             f"the code that the trial ran, digest {digest[:12]}, is not in {stored.parent};"
             " restore that folder, or run today's code with --current-code"
         )
-    if source_digest([stored / source.name for source in SOURCES]) != digest:
+    if stored_digest(stored) != digest:
         raise ReproductionError(
             f"the stored code in {stored} was changed since it was stored; restore it, or run"
             " today's code with --current-code"
@@ -142,15 +153,15 @@ def _check_stored(stored: Path, digest: str) -> None:
 
 
 def _request(
-    home: Home, study: Study, trial: Trial, lineage: Mapping[str, Any], attempt: Attempt
+    home: Home, study: Study, trial: Trial, lineage: Lineage, attempt: Attempt
 ) -> dict[str, Any]:
-    seeds = dict(lineage["seeds"])
+    seeds = dict(lineage.seeds)
     return {
         "version": REPRODUCTION_VERSION,
         "last_epoch": trial.num_epochs,
         "forbidden": [str(home.root / "trials"), str(home.artifacts)],
         "request": {
-            "config": lineage["config"],
+            "config": dict(lineage.config),
             "split_seed": seeds.pop("split"),
             "seeds": seeds,
             "objective": dataclasses.asdict(study.sweep.objective),
@@ -223,11 +234,7 @@ def _first_difference(trial: Trial, told: _Told) -> Difference | None:
 
 
 def _surroundings(
-    study: Study,
-    trial: Trial,
-    lineage: Mapping[str, Any],
-    environment: Environment,
-    told: _Told,
+    study: Study, trial: Trial, lineage: Lineage, environment: Environment, told: _Told
 ) -> Iterator[str]:
     """Say what differs around the trial, which may explain a difference in it."""
     if told.data_fingerprint != environment.data_fingerprint:
@@ -235,14 +242,22 @@ def _surroundings(
             f"data: fingerprint {told.data_fingerprint[:12]} now,"
             f" {environment.data_fingerprint[:12]} then"
         )
-    expected = lineage_of(study.sweep, trial.plan, environment)
-    for key in ("config", "seeds"):
-        for name, value in expected[key].items():
-            if lineage[key].get(name) != value:
-                yield f"{key}: {name} is {lineage[key].get(name)} in the lineage, was {value}"
-    versions = package_versions()
-    for name, then in environment.versions.items():
-        if versions.get(name) != then:
-            yield f"packages: {name} {versions.get(name)} now, {then} then"
-    if machine_description() != environment.machine:
-        yield f"machine: {machine_description()} now, {environment.machine} then"
+    expected: tuple[tuple[str, Mapping[str, object], Mapping[str, object]], ...] = (
+        ("settings", lineage.config, trial.plan.config),
+        ("seeds", lineage.seeds, recorded_seeds(study.sweep, trial.plan)),
+    )
+    for section, found, planned in expected:
+        for name in sorted(found.keys() | planned.keys()):
+            if found.get(name) != planned.get(name):
+                yield (
+                    f"{section}: {name} is {found.get(name)} in the trial's lineage,"
+                    f" {planned.get(name)} in the plan"
+                )
+    surroundings: tuple[tuple[str, Mapping[str, str], Mapping[str, str]], ...] = (
+        ("packages", package_versions(), environment.versions),
+        ("machine", machine_description(), environment.machine),
+    )
+    for section, now, then in surroundings:
+        for name in sorted(now.keys() | then.keys()):
+            if now.get(name) != then.get(name):
+                yield f"{section}: {name} {now.get(name)} now, {then.get(name)} then"
