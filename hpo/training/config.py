@@ -246,6 +246,10 @@ _BOUND_SIGNS: Mapping[str, tuple[str, str]] = {
 }
 
 
+_ONLY_WITH: Mapping[str, tuple[str, Value]] = {"momentum": ("optimizer", "sgd")}
+"""Keys that training reads only where another key has a given value."""
+
+
 def _config_key(name: str, field: FieldInfo) -> ConfigKey:
     is_choice = get_origin(field.annotation) is Literal
     return ConfigKey(
@@ -254,6 +258,7 @@ def _config_key(name: str, field: FieldInfo) -> ConfigKey:
         default=None if field.is_required() else field.default,
         doc=field.description or "",
         choices=get_args(field.annotation) if is_choice else None,
+        only_with=_ONLY_WITH.get(name),
     )
 
 
