@@ -19,7 +19,7 @@ from hpo.export.publication import check_destination
 from hpo.search.seeds import split_seed
 from hpo.storage.ledger import Ledger
 from hpo.study.home import Home
-from hpo.study.lineage import lineage_of
+from hpo.study.lineage import recorded_seeds
 
 WORKER = "hpo.study.export_worker:export"
 """The entry point that knows torch."""
@@ -114,27 +114,24 @@ def _sections(
     attempts: tuple[Attempt, ...],
 ) -> dict[str, Any]:
     """Return what the manifest says of model, metrics, study and lineage."""
-    trial, attempt = order.trial, attempts[-1]
-    lineage = dataclasses.asdict(
-        lineage_of(
-            order.study.sweep,
-            trial.plan,
-            attempt.environment,
-            attempt.device,
-            attempt.num_threads,
-        )
-    )
+    study, trial, attempt = order.study, order.trial, attempts[-1]
     return {
-        "model": {"config": lineage.pop("config"), "params": dict(trial.plan.params)},
+        "model": {"config": dict(trial.plan.config), "params": dict(trial.plan.params)},
         "metrics": {"epoch": checkpoint.epoch, **metrics},
         "study": dict(order.facts),
         "lineage": {
-            "study": order.study.name,
-            "study_uid": order.study.uid,
-            **lineage,
+            "study": study.name,
+            "study_uid": study.uid,
+            "trial": f"{study.name}/{trial.number}",
             "state": trial.state.value,
-            "attempts": len(attempts),
             "ended_at": trial.ended_at,
+            "config_id": trial.plan.config_id,
+            "replicate": trial.plan.replicate,
+            "seeds": recorded_seeds(study.sweep, trial.plan),
+            "attempts": len(attempts),
+            "device": attempt.device,
+            "num_threads": attempt.num_threads,
+            "environment": dataclasses.asdict(attempt.environment),
             "checkpoint": dataclasses.asdict(checkpoint),
         },
     }

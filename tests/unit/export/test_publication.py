@@ -1,9 +1,9 @@
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hpo.export import publication
 from hpo.export.bundle import FORMAT, MANIFEST, ExportError
 from hpo.export.publication import check_destination, publish_folder, staging
 
@@ -32,7 +32,7 @@ def refuse(folder: Path) -> None:
 @pytest.fixture(params=["one step", "three steps"])
 def _steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "three steps":
-        monkeypatch.setattr(publication.ctypes, "CDLL", lambda _: object())
+        monkeypatch.setattr(ctypes, "CDLL", lambda _: object())  # as where libc has no call
 
 
 @pytest.fixture
