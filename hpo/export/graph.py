@@ -88,8 +88,12 @@ def onnx_bytes(
                 verbose=False,
             )
         except torch.onnx.errors.OnnxExporterError as error:
+            cause = (
+                error.__cause__ or error
+            )  # the exporter wraps what torch said in its own advice
+            words = str(cause).strip().splitlines() or [""]
             raise ExportError(
-                f"this model cannot be written as ONNX: {str(error).splitlines()[0]}"
+                f"this model cannot be written as ONNX: {type(cause).__name__}: {words[0]}"
             ) from error
     if program is None:
         raise ExportError("this model cannot be written as ONNX: the exporter returned nothing")

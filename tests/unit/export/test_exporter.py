@@ -16,6 +16,7 @@ from hpo.export.graph import onnx_bytes
 from tests.unit.export.conftest import Exported
 from tests.unit.export.models import (
     ChangedByExport,
+    DecidesByNumbers,
     Exportable,
     OtherWeights,
     accuracy_by_readme,
@@ -142,6 +143,14 @@ def test_a_graph_that_computes_something_else_is_refused_and_nothing_changes(
 def test_a_graph_whose_numbers_are_not_finite_is_refused(mlp: Exportable, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="not finite"):
         export(mlp, tmp_path / "best", model=ChangedByExport(mlp.model, float("nan")))
+
+
+def test_a_model_that_decides_by_its_numbers_is_refused_in_one_line(
+    mlp: Exportable, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError, match=r"^this model cannot be written as ONNX: [^\n\x1b]+$"):
+        export(mlp, tmp_path / "best", model=DecidesByNumbers(mlp.model))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_weights_that_are_not_those_reported_on_are_refused(
