@@ -28,6 +28,11 @@ def cut_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return _cut(tags, MAX_TAG_LENGTH) | _notes(tags, MAX_TAG_LENGTH)
 
 
+def cut_experiment_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return an experiment's tags shortened to what fits, with those that tell of cuts."""
+    return _cut(tags, MAX_EXPERIMENT_TAG_LENGTH) | _notes(tags, MAX_EXPERIMENT_TAG_LENGTH)
+
+
 def _cut(texts: Mapping[str, str], max_length: int) -> dict[str, str]:
     return {name: text[:max_length] for name, text in texts.items()}
 

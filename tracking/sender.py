@@ -1,7 +1,8 @@
 """The process that takes records out of an outbox and delivers them, for as long as it takes.
 
 Started by `tracking.sender_process`; by hand: `python -m tracking.sender --outbox FILE
---artifact-root FOLDER`, where the end of standard input (Ctrl-D) means: deliver the rest and end.
+--artifact-root FOLDER`, where the end of standard input (Ctrl-D) means: deliver the rest and end,
+within as many seconds as were written there before, if any.
 Standard output carries one JSON object per change of its status, and nothing else.
 """
 
@@ -150,8 +151,11 @@ class Sender:
 class _Conductor:
     """The process at the other end of standard input and output."""
 
-    def __init__(self) -> None:
+    def __init__(self, drain_s: float) -> None:
         self.is_gone = False
+        self.drain_s = drain_s
+        """How long to go on after it went; its last words may be another number."""
+        self._words = b""
         self._input = sys.stdin.fileno()
         # Anything else that prints must not be taken for a status.
         self._output = os.dup(sys.stdout.fileno())
@@ -167,8 +171,14 @@ class _Conductor:
         deadline = time.monotonic() + duration_s
         while (left_s := deadline - time.monotonic()) > 0:
             readable, _, _ = select.select([self._input], [], [], left_s)
-            if readable and not os.read(self._input, 4096):
+            if not readable:
+                continue
+            words = os.read(self._input, 4096)
+            self._words += words
+            if not words:
                 self.is_gone = True
+                with contextlib.suppress(ValueError):
+                    self.drain_s = float(self._words)
                 return
 
     def tell(self, status: SenderStatus) -> None:
@@ -182,8 +192,8 @@ class _Conductor:
             self._told = status
 
 
-def run(sender: Sender, conductor: _Conductor, drain_s: float) -> None:
-    """Send until the conductor is gone and nothing is left, or `drain_s` after it went."""
+def run(sender: Sender, conductor: _Conductor) -> None:
+    """Send until the conductor is gone and either nothing or no time is left."""
     last_id: int | None = None
     deadline = float("inf")
     while True:
@@ -193,7 +203,7 @@ def run(sender: Sender, conductor: _Conductor, drain_s: float) -> None:
         now = time.monotonic()
         if conductor.is_gone:
             if last_id is None:
-                last_id, deadline = sender.outbox.last_id(), now + drain_s
+                last_id, deadline = sender.outbox.last_id(), now + conductor.drain_s
                 sender.hurry()
             if now >= deadline or sender.outbox.num_pending(last_id) == 0:
                 return
@@ -217,19 +227,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with contextlib.suppress(OSError):
         os.nice(5)  # Training comes first.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(name)s: %(message)s")
-    conductor = _Conductor()
+    conductor = _Conductor(options.drain_seconds)
     outbox = Outbox(options.outbox)
-    lock = _wait_for_turn(outbox, conductor, options.drain_seconds)
+    lock = _wait_for_turn(outbox, conductor)
     if lock is None:
         return
     sender = Sender(outbox, lambda uri: _open_mlflow(uri, options.artifact_root, outbox))
     if options.prepare is not None:
         with contextlib.suppress(Exception):  # The first delivery tells.
             sender.tracker(options.prepare)
-    run(sender, conductor, options.drain_seconds)
+    run(sender, conductor)
 
 
-def _wait_for_turn(outbox: Outbox, conductor: _Conductor, drain_s: float) -> int | None:
+def _wait_for_turn(outbox: Outbox, conductor: _Conductor) -> int | None:
     """Wait until no other sender works on the outbox; None when it leaves nothing to do."""
     path = outbox.path.with_name(outbox.path.name + ".sender")
     last_id: int | None = None
@@ -237,7 +247,8 @@ def _wait_for_turn(outbox: Outbox, conductor: _Conductor, drain_s: float) -> int
     while (lock := try_lock(path)) is None:
         if conductor.is_gone:
             if last_id is None:
-                last_id, deadline = outbox.last_id(), time.monotonic() + drain_s
+                last_id = outbox.last_id()
+                deadline = time.monotonic() + conductor.drain_s
             if time.monotonic() >= deadline or outbox.num_pending(last_id) == 0:
                 return None
         conductor.wait(0.25)

@@ -1,5 +1,6 @@
 """Starts, watches and ends the sender from a process that must not import MLflow."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -95,11 +96,11 @@ class SenderProcess:
         process = self._process
         error: str | None = None
         if process is not None and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(f"{deadline_s}".encode())
             process.stdin.close()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(deadline_s)
-            except subprocess.TimeoutExpired:
-                error = f"not delivered within {deadline_s:g} s"
             status = self.status()
             if status is not None and status.error is not None:
                 error = status.error
@@ -108,7 +109,8 @@ class SenderProcess:
         self.stop()
         with Outbox(self._outbox) as outbox:
             pending = outbox.num_pending()
-        return DrainResult(pending=pending, error=error if pending else None)
+        late = f"not delivered within {deadline_s:g} s"
+        return DrainResult(pending=pending, error=(error or late) if pending else None)
 
     def stop(self) -> None:
         """End it at once, whatever it does."""

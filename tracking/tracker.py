@@ -35,7 +35,8 @@ class Tracker(Protocol):
     7. Trouble that may pass, such as a server that is down, raises nothing and refuses nothing:
        the records concerned are to be delivered again; those of other runs go on if possible.
     8. What a backend must shorten is shortened with a tag that says so.
-    9. No two processes deliver records of one run at the same time.
+    9. It may count on being the only one, while it lives, that delivers records of the runs whose
+       keys begin with the same part.
     """
 
     def deliver(self, experiment: str, records: Sequence[Record]) -> Delivery:

@@ -3,6 +3,8 @@
 import json
 import math
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -400,6 +402,14 @@ def test_long_values_are_cut_with_a_tag_that_says_so(mlflow: MlflowStore, length
 
 
 @pytest.mark.slow
+def test_a_long_note_is_cut_with_a_tag_that_says_so(mlflow: MlflowStore) -> None:
+    deliver(mlflow.tracker(), [ExperimentDescribed(tags={}, note="n" * 20001, at_ms=1)])
+    tags = mlflow.experiment_tags()
+    assert tags["mlflow.note.content"] == "n" * 20000
+    assert tags["hpo.cut.mlflow.note.content"] == "shows the first 20000 of 20001 characters"
+
+
+@pytest.mark.slow
 def test_more_than_a_call_takes_is_delivered(mlflow: MlflowStore) -> None:
     records: list[Record] = [
         RunStarted(run_key="u", name="n", parent_key=None, tags={f"t{i}": "x" for i in range(150)},
@@ -463,6 +473,53 @@ def test_a_home_that_was_moved_keeps_its_artifacts_together(
     deliver(moved.tracker(), records[15:])
     assert moved.runs()["u1/0"].artifacts == moved.runs()["u1/1"].artifacts == before
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_creation_was_not_confirmed_is_found_again(
+    mlflow: MlflowStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    create_run = MlflowClient.create_run
+
+    def lose_the_answer(client: MlflowClient, *args: Any) -> object:
+        create_run(client, *args)
+        raise MlflowException("API request failed with timeout exception")
+
+    records, tracker = study(tmp_path), mlflow.tracker()
+    deliver(tracker, records[:2])
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "create_run", lose_the_answer)
+        delivery = tracker.deliver(EXPERIMENT, records[2:5])
+    assert (list(delivery.delivered), delivery.refused) == ([], {})
+    assert "timeout" in (delivery.error or "")
+    deliver(tracker, records)
+    assert len(mlflow.runs()) == 4
+
+
+@pytest.mark.slow
+def test_processes_that_open_a_new_store_at_once_all_succeed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tracking.records import RunStarted\n"
+        "from tracking.mlflow_tracker import MlflowTracker\n"
+        "tracker = MlflowTracker(f'sqlite:///{sys.argv[1]}/mlflow.db', Path(sys.argv[1], 'a'))\n"
+        "start = RunStarted(run_key=sys.argv[2], name='n', parent_key=None, tags={}, params={},"
+        " at_ms=1)\n"
+        f"delivery = tracker.deliver('{EXPERIMENT}', [start])\n"
+        "assert list(delivery.delivered) == [0], delivery"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path), f"u{number}"], stderr=subprocess.PIPE
+        )
+        for number in range(3)
+    ]
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+    assert sorted(MlflowStore(tmp_path).runs()) == ["u0", "u1", "u2"]
 
 
 @pytest.mark.slow
