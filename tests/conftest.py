@@ -9,7 +9,8 @@ import pytest
 from tests.surroundings import Surroundings, restore_streams
 
 for name in [name for name in os.environ if name.startswith(("HPO_", "MLFLOW_"))]:
-    del os.environ[name]
+    if not name.startswith("HPO_TEST_"):  # what a person set for the tests
+        del os.environ[name]
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # no test speaks to another machine
 
 

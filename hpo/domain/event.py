@@ -89,6 +89,7 @@ class TrialEnded:
     reason: str
     failure: FailureKind | None
     value: float | None
+    """None for FAIL, whatever it measured before."""
     best_epoch: int | None
     weights_sha256: str | None
     at: str

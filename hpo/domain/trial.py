@@ -149,7 +149,7 @@ class Trial:
     measurements: tuple[Measurement, ...] = ()
     """One for each epoch, in order, without repeats."""
     value: float | None = None
-    """The objective's value; for PRUNED the value so far. None without a finite one."""
+    """The objective's value; for PRUNED the value so far, for FAIL None."""
     best_epoch: int | None = None
     """The epoch whose value is `value`."""
     last: CheckpointRef | None = None

@@ -14,12 +14,15 @@ from hpo.storage import hpo_schema, optuna_schema
 SQLITE_BUSY_TIMEOUT_S = 30
 """How long a writer waits for another one, such as a viewer or a backup."""
 
+POSTGRES_CREATION_LOCK = 0x68706F  # "hpo"
+"""Number of the advisory lock that guards the creation of tables."""
+
 
 def open_engine(url: str) -> sa.Engine:
     """Return an engine for a database whose tables exist and fit.
 
-    For a SQLite file, creation is guarded by a lock file beside it, because twelve processes that
-    create the schema at once would crash most of each other.
+    Creation is guarded by a lock, because twelve processes that create the schema at once would
+    crash most of each other.
 
     Raises:
         UsageError: the database belongs to a newer version, or is not writable.
@@ -29,16 +32,20 @@ def open_engine(url: str) -> sa.Engine:
     if parsed.get_backend_name() == "sqlite":
         _listen_sqlite(engine)
     try:
-        with _creation_lock(parsed):
+        with _creation_lock(engine):
             if not sa.inspect(engine).has_table(hpo_schema.version.name):
                 optuna_schema.create_optuna_tables(url)
                 _create_tables(engine)
-        _check_version(engine, url)
-    except (sa.exc.OperationalError, sa.exc.DatabaseError) as error:
+        _check_version(engine)
+    except sa.exc.DatabaseError as error:
+        engine.dispose()
         raise UsageError(
             f"the ledger {parsed.render_as_string(hide_password=True)} cannot be opened:"
             f" {error.orig}; check that its folder is writable and the file is a database"
         ) from error
+    except UsageError:
+        engine.dispose()
+        raise
     return engine
 
 
@@ -48,24 +55,30 @@ def _create_tables(engine: sa.Engine) -> None:
         connection.execute(hpo_schema.version.insert().values(version=hpo_schema.SCHEMA_VERSION))
 
 
-def _check_version(engine: sa.Engine, url: str) -> None:
+def _check_version(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         found = connection.execute(sa.select(hpo_schema.version.c.version)).scalar_one()
     if found != hpo_schema.SCHEMA_VERSION:
         raise UsageError(
-            f"{url} has ledger version {found}, this hpo reads version"
-            f" {hpo_schema.SCHEMA_VERSION}; install the hpo that wrote it, or use another --home"
+            f"{engine.url.render_as_string(hide_password=True)} has ledger version {found}, this"
+            f" hpo reads version {hpo_schema.SCHEMA_VERSION}; install the hpo that wrote it, or"
+            " use another --home"
         )
 
 
 @contextlib.contextmanager
-def _creation_lock(url: sa.URL) -> Iterator[None]:
-    if url.get_backend_name() != "sqlite" or not url.database:
-        yield
-        return
-    path = Path(url.database)
-    with path.with_name(path.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _creation_lock(engine: sa.Engine) -> Iterator[None]:
+    """Let one process at a time look for the tables and create them."""
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(POSTGRES_CREATION_LOCK)))
+            yield
+    elif engine.url.database:
+        path = Path(engine.url.database)
+        with path.with_name(path.name + ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    else:  # in memory: nobody else sees it
         yield
 
 

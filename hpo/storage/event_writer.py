@@ -3,17 +3,24 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from hpo.domain import event as ev
 from hpo.domain.attempt import Environment
 from hpo.domain.search_space import Value
-from hpo.domain.trial import PlannedTrial
+from hpo.domain.trial import PlannedTrial, TrialState
 from hpo.storage import hpo_schema, optuna_schema
+
+INSERT: Mapping[str, Callable[[sa.Table], sqlite.Insert | postgresql.Insert]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+"""An insert that can leave a row that is there as it is; SQL has no common form of it."""
 
 
 class EventWriter:
@@ -163,14 +170,12 @@ class EventWriter:
     def _store_environment(self, environment: Environment) -> str:
         document = json.dumps(dataclasses.asdict(environment), sort_keys=True)
         environment_id = hashlib.sha256(document.encode()).hexdigest()
-        table = hpo_schema.environments
-        is_known = self._connection.execute(
-            sa.select(table.c.environment_id).where(table.c.environment_id == environment_id)
-        ).first()
-        if is_known is None:
-            self._connection.execute(
-                table.insert().values(environment_id=environment_id, document=document)
-            )
+        insert = INSERT[self._connection.dialect.name](hpo_schema.environments)
+        self._connection.execute(
+            insert.values(
+                environment_id=environment_id, document=document
+            ).on_conflict_do_nothing()  # every attempt on this machine shares it
+        )
         return environment_id
 
     def _measure(self, trial_id: int, event: ev.Measured) -> None:
@@ -212,6 +217,10 @@ class EventWriter:
 
     def _end_trial(self, trial_id: int, event: ev.TrialEnded) -> None:
         if event.value is not None:
+            if event.state is TrialState.FAIL:
+                raise ValueError(
+                    "a failed trial has no value: Optuna refuses to copy one that has"
+                )
             self._connection.execute(
                 optuna_schema.trial_values.insert().values(
                     trial_id=trial_id,

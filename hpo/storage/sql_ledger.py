@@ -59,13 +59,16 @@ class SqlLedger:
         Raises:
             UsageError: the name is taken.
         """
+        try:
+            self._insert_study(study)
+        except sa.exc.IntegrityError as error:  # two processes, or a study that Optuna made
+            raise UsageError(
+                f"a study named {study.name} exists; write another study: name"
+            ) from error
+
+    def _insert_study(self, study: NewStudy) -> None:
         table = optuna_schema.studies
         with write_transaction(self._engine, is_durable=True) as connection:
-            taken = connection.execute(
-                sa.select(table.c.study_id).where(table.c.study_name == study.name)
-            ).first()
-            if taken:
-                raise UsageError(f"a study named {study.name} exists; write another study: name")
             inserted = connection.execute(table.insert().values(study_name=study.name))
             study_id = inserted_id(inserted)
             for index, direction in enumerate(study.directions):
@@ -300,6 +303,12 @@ class SqlLedger:
             )
             for table in (*hpo_schema.TRIAL_TABLES, *optuna_schema.TRIAL_TABLES):
                 connection.execute(table.delete().where(table.c.trial_id.in_(trial_ids)))
+            environments, attempts = hpo_schema.environments, hpo_schema.attempts
+            connection.execute(  # those that no other study's attempts ran under
+                environments.delete().where(
+                    environments.c.environment_id.not_in(sa.select(attempts.c.environment_id))
+                )
+            )
             for table in (
                 hpo_schema.test_results,
                 hpo_schema.studies,
