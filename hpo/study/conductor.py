@@ -111,6 +111,9 @@ class Conductor:
             if trial.token is not None
         ]
         self._emit(*orphans, self._study_state(StudyState.RUNNING, "running"))
+        for trial in self._history.trials:
+            for measurement in trial.measurements:
+                self._check_target(measurement)
 
     def end(self) -> StudyState:
         """Write where the study stands and return it."""
@@ -335,7 +338,8 @@ class Conductor:
     ) -> None:
         attempt.is_settled = True
         trial = self._history[attempt.key.trial]
-        chosen = self._objective.select(trial.measurements)
+        is_failed = state is TrialState.FAIL  # which has no value, whatever it measured before
+        chosen = None if is_failed else self._objective.select(trial.measurements)
         self._emit(
             ev.TrialEnded(
                 number=trial.number,
