@@ -9,7 +9,7 @@ import click
 
 from hpo.errors import UsageError
 
-QUESTIONS = {
+QUESTIONS: dict[str, tuple[str, str | int]] = {
     "data": ("image set", "digits"),
     "model": ("model", "simple_cnn"),
     "strategy": ("strategy", "one-at-a-time"),
@@ -58,7 +58,4 @@ def _answer(name: str, value: str | int | bool | None) -> str | int:  # noqa: FB
     if value is not None:
         return value
     question, default = QUESTIONS[name]
-    if not sys.stdin.isatty():
-        return default
-    answer: str | int = click.prompt(question, default=default, err=True)
-    return answer
+    return click.prompt(question, default=default, err=True) if sys.stdin.isatty() else default

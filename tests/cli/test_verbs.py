@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def answer(place: Path, *arguments: str) -> dict:
+def answer(place: Path, *arguments: str) -> Any:
     return json.loads(hpo(*arguments, "--json", cwd=place).stdout)
 
 
@@ -224,7 +225,6 @@ def test_help_names_every_verb_in_a_fifth_of_a_second(tmp_path: Path) -> None:
     times_s = []
     for _ in range(5):
         began_s = time.perf_counter()
-        result = hpo("--help", cwd=tmp_path)
+        assert "reproduce" in hpo("--help", cwd=tmp_path).stdout
         times_s.append(time.perf_counter() - began_s)
-    assert "reproduce" in result.stdout
     assert min(times_s) <= 0.2
