@@ -1,8 +1,9 @@
 """Running a job's entry point in the process that was made for it."""
 
+import faulthandler
 import importlib
+import io
 import json
-import os
 import socket
 import sys
 import traceback
@@ -42,6 +43,7 @@ def run_entry_point(request: dict[str, Any], connection: socket.socket) -> int:
         request: `key`, `entry_point` and `payload`.
         connection: the attempt's end of the channel.
     """
+    _log_at_once()
     channel = SocketChannel(connection, AttemptKey(**request["key"]))
     try:
         channel.tell(_outcome(request, channel))
@@ -50,9 +52,18 @@ def run_entry_point(request: dict[str, Any], connection: socket.socket) -> int:
     return 0
 
 
+def _log_at_once() -> None:
+    """Make what is printed before a crash, and where the crash was, reach the log."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    faulthandler.enable()
+
+
 def _outcome(request: dict[str, Any], channel: Channel) -> Finished | Failed:
     try:
-        return Finished(result=resolve(request["entry_point"])(request["payload"], channel))
+        result = resolve(request["entry_point"])(request["payload"], channel)
+        json.dumps(result)  # what is not JSON is the entry point's bug, not ours
+        return Finished(result=result)
     except ChannelClosedError:
         raise
     except FailedTrialError as error:
@@ -70,14 +81,3 @@ def _traceback() -> str:
     text = traceback.format_exc()
     sys.stderr.write(text)
     return text[-8000:]  # the end names the line that raised
-
-
-def main() -> None:
-    """Run the job whose request and channel were inherited; the start for systems without fork."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    request = json.loads(os.environ.pop("HPO_JOB"))
-    sys.exit(run_entry_point(request, connection))
-
-
-if __name__ == "__main__":
-    main()

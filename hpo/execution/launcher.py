@@ -15,7 +15,7 @@ from hpo.execution.channel import LineBuffer
 from hpo.execution.executor import Job
 
 MAX_REQUEST_BYTES = 64 << 10
-"""A job is small plain data; what is large is named by a path. Fits one socket buffer."""
+"""A job is small plain data; what is large is named by a path. Fits an environment variable."""
 
 START_TIMEOUT_S = 120.0
 """For importing torch on a cold disk."""
@@ -52,12 +52,18 @@ class Launcher(Protocol):
         ...
 
 
-def _request(job: Job) -> dict[str, Any]:
-    return {
-        "key": asdict(job.attempts[0]),
-        "entry_point": job.entry_point,
-        "payload": dict(job.payload),
-    }
+def _request(job: Job, environment: Mapping[str, str]) -> str:
+    request = json.dumps(
+        {
+            "key": asdict(job.attempts[0]),
+            "entry_point": job.entry_point,
+            "payload": dict(job.payload),
+            "environment": dict(environment),
+        }
+    )
+    if len(request) > MAX_REQUEST_BYTES:
+        raise ValueError(f"a job of {len(request)} bytes; name large data by its path")
+    return request
 
 
 class ForkLauncher:
@@ -67,7 +73,7 @@ class ForkLauncher:
         self._connection, theirs = socket.socketpair()
         command = [
             *(sys.executable, "-m", "hpo.execution.warm_server"),
-            *(str(theirs.fileno()), str(os.getpid()), *preload),
+            *(str(theirs.fileno()), *preload),
         ]
         self._process = subprocess.Popen(  # noqa: S603  # our own module
             command,
@@ -90,14 +96,13 @@ class ForkLauncher:
 
     def start(self, job: Job, environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
         """Fork a process and return its ID."""
-        request = json.dumps({**_request(job), "environment": dict(environment)}).encode()
-        if len(request) > MAX_REQUEST_BYTES:
-            raise ValueError(f"a job of {len(request)} bytes; name large data by its path")
+        request = f"{_request(job, environment)}\n".encode()
         if not self._is_ready:
             self._wait_for("ready")
             self._is_ready = True
         try:
-            socket.send_fds(self._connection, [request], list(descriptors))
+            num_sent = socket.send_fds(self._connection, [request], list(descriptors))
+            self._connection.sendall(request[num_sent:])
         except OSError as error:
             raise RuntimeError(self._death()) from error
         return int(self._wait_for("pid"))
@@ -149,14 +154,15 @@ class SpawnLauncher:
     def start(self, job: Job, environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
         """Start a process and return its ID."""
         channel, log = descriptors[:2]
+        request = _request(job, environment)
         process = subprocess.Popen(  # noqa: S603  # our own module
-            [sys.executable, "-m", "hpo.execution.entry_point", str(channel)],
+            [sys.executable, "-m", "hpo.execution.spawned", str(channel), str(os.getpid())],
             pass_fds=[channel, *descriptors[2:]],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, **environment, "HPO_JOB": json.dumps(_request(job))},
+            env={**os.environ, **environment, "HPO_JOB": request},
         )
         self._processes[process.pid] = process
         return process.pid

@@ -64,6 +64,10 @@ class ProcessExecutor:
             environment["CUDA_VISIBLE_DEVICES"] = slot.visible_device
         try:
             pid = self._launcher.start(job, environment, descriptors)
+        except BaseException:
+            ours.close()
+            self._pool.release(slot)
+            raise
         finally:
             theirs.close()
             os.close(log)

@@ -33,9 +33,7 @@ class SlotPool:
         return None
 
     def _lock(self, slot: Slot) -> bool:
-        self._lock_folder.mkdir(parents=True, exist_ok=True)
-        path = self._lock_folder / f"{slot.visible_device}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open_for_all(self._lock_folder / f"{slot.visible_device}.lock")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -55,3 +53,18 @@ class SlotPool:
             os.close(descriptor)
         self._free.append(slot)
         self._free.sort(key=lambda free: free.index)
+
+
+def _open_for_all(path: Path) -> int:
+    """Open a file that every user of the machine can lock, creating it if need be.
+
+    It is opened for reading, which is enough to lock it; and created only when it is not there,
+    since a kernel that protects shared folders refuses to "create" another user's file.
+    """
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o1777)  # as the system's own folder for temporary files
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)

@@ -6,7 +6,9 @@ thread, because the parent-death signal is bound to the thread that forked.
 
 Protocol over the socket it inherits, one JSON line each way: a request arrives together with the
 job's channel, log file and slot lock as file descriptors, and is answered by `{"pid": n}`; the end
-of a job is told by `{"ended": pid, "exit_code": n}`. End of file ends the server and every job.
+of a job is told by `{"ended": pid, "exit_code": n}`. End of file ends the server and every job:
+the server outlives its conductor for the moment it takes to kill their process groups, since a
+parent-death signal does not reach what a job started.
 """
 
 import contextlib
@@ -18,17 +20,15 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from typing import Any
 
 from hpo.execution.entry_point import run_entry_point
 from hpo.execution.orphan import die_with_parent
 
-MAX_REQUEST_BYTES = 1 << 20
 
-
-def serve(connection: socket.socket, preload: list[str], parent: int) -> None:
+def serve(connection: socket.socket, preload: list[str]) -> None:
     """Import `preload`, then fork a process for each request until the connection closes."""
-    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the conductor decides what Ctrl-C means
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
@@ -38,21 +38,32 @@ def serve(connection: socket.socket, preload: list[str], parent: int) -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # children share the pages of what is imported
-    _say(connection, {"ready": True})
     children: set[int] = set()
-    while True:
-        readable, _, _ = select.select([connection.fileno(), wakeup_read], [], [])
-        if wakeup_read in readable:
-            os.read(wakeup_read, 4096)
-            _reap(connection, children)
-        if connection.fileno() in readable:
-            data, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 8)
-            if not data:
-                break
-            children.add(_fork(connection, json.loads(data), descriptors))
-    for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    try:
+        _say(connection, {"ready": True})
+        while True:
+            readable, _, _ = select.select([connection.fileno(), wakeup_read], [], [])
+            if wakeup_read in readable:
+                os.read(wakeup_read, 4096)
+                _reap(connection, children)
+            if connection.fileno() in readable:
+                request, descriptors = _receive(connection)
+                children.add(_fork(connection, request, descriptors))
+    except (EOFError, ConnectionError):  # the conductor closed, or is gone
+        pass
+    finally:
+        _end(children)
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Read one request, which may come in pieces; the descriptors come with the first."""
+    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 8)
+    while not data.endswith(b"\n"):
+        piece = connection.recv(1 << 16)
+        if not piece:
+            raise EOFError
+        data += piece
+    return json.loads(data), descriptors
 
 
 def _reap(connection: socket.socket, children: set[int]) -> None:
@@ -62,6 +73,15 @@ def _reap(connection: socket.socket, children: set[int]) -> None:
             children.discard(pid)
             exit_code = os.waitstatus_to_exitcode(status)
             _say(connection, {"ended": pid, "exit_code": exit_code})
+
+
+def _end(children: set[int]) -> None:
+    """Kill every job's process group and wait until the jobs are gone."""
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    for pid in children:
+        os.waitpid(pid, 0)
 
 
 def _say(connection: socket.socket, document: dict[str, Any]) -> None:
@@ -77,10 +97,17 @@ def _fork(connection: socket.socket, request: dict[str, Any], descriptors: list[
         try:
             connection.close()
             exit_code = _become_job(request, descriptors, server)
+        except SystemExit as leaving:
+            exit_code = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
+        except BaseException:  # noqa: BLE001  # the child must not return into the server's loop
+            traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with contextlib.suppress(OSError):  # a full disk
+                sys.stdout.flush()
+                sys.stderr.flush()
             os._exit(exit_code)
+    with contextlib.suppress(ProcessLookupError):
+        os.setpgid(pid, pid)  # here too, so that it leads its group before its ID is told
     for descriptor in descriptors:
         os.close(descriptor)
     _say(connection, {"pid": pid})
@@ -88,7 +115,7 @@ def _fork(connection: socket.socket, request: dict[str, Any], descriptors: list[
 
 
 def _become_job(request: dict[str, Any], descriptors: list[int], server: int) -> int:
-    os.setsid()  # its own process group, so that all of it can be killed at once
+    os.setpgid(0, 0)  # its own process group, so that all of it can be killed at once
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     die_with_parent(server)
@@ -101,8 +128,8 @@ def _become_job(request: dict[str, Any], descriptors: list[int], server: int) ->
 
 
 def main() -> None:
-    """Serve the connection named on the command line: FD PARENT-PID MODULE.."""
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[3:], int(sys.argv[2]))
+    """Serve the connection named on the command line: FD MODULE.."""
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -50,8 +50,17 @@ class Home:
 
     @property
     def mlflow_uri(self) -> str:
-        """The MLflow store that a sweep without `tracking.uri` uses."""
+        """The MLflow store of this home."""
         return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def default_tracking_uri(self) -> str:
+        """Where a sweep without `tracking.uri` sends its records, seen from the outbox.
+
+        `MLFLOW_TRACKING_URI` as for MLflow itself, else the store of this home by a relative path,
+        so that the home can be moved.
+        """
+        return os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
 
     @property
     def artifacts(self) -> Path:

@@ -52,7 +52,7 @@ class Mirror:
         self._plans: dict[int, PlannedTrial] = {}
         self._outbox = Outbox(home.outbox)
         self._destination = rec.Destination(
-            uri=sweep.tracking.uri or home.mlflow_uri,
+            uri=sweep.tracking.uri or home.default_tracking_uri,
             experiment=sweep.tracking.experiment or sweep.study,
         )
         self._sender = SenderProcess(home.outbox, home.artifacts, home.log, self._destination.uri)
