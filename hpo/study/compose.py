@@ -44,7 +44,10 @@ from tracking.digest import store_sources
 from tracking.lineage import git_state, machine_description, package_versions
 
 WORKER = "hpo.study.worker"
-"""The module whose functions are the entry points; the warm server imports it."""
+"""The module whose functions are the entry points."""
+
+PRELOAD = (WORKER, "hpo.training.warm")
+"""What the warm server imports, so that no attempt has to."""
 
 SOURCES = (Path(hpo.__file__).parent, Path(tracking.__file__).parent)
 """The packages whose code decides what a built-in trial computes."""
@@ -68,7 +71,7 @@ def open_executor(
 
 def _launcher() -> Launcher:
     # Forking is unsafe on macOS once system frameworks are loaded, and torch loads them.
-    return ForkLauncher([WORKER]) if sys.platform == "linux" else SpawnLauncher()
+    return ForkLauncher(PRELOAD) if sys.platform == "linux" else SpawnLauncher()
 
 
 def create_study(ledger: Ledger, sweep: Sweep, source: str, clock: Clock) -> StudyRow:
