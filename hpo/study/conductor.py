@@ -285,6 +285,8 @@ class Conductor:
     def _decide(self, trial: Trial, measurement: Measurement) -> Decision:
         if self._ending is not None and measurement.epoch < int(trial.plan.config["epochs"]):
             return Decision(action=Action.STOP, reason=self._ending.reason)
+        if measurement.epoch < trial.num_epochs:
+            return CONTINUE  # trained again after a resume, and judged when it was recorded
         return self._parts.pruner.judge(trial, self._history.trials, self._objective)
 
     def _check_target(self, measurement: Measurement) -> None:
@@ -361,6 +363,7 @@ class Conductor:
         self._parts.ledger.apply(self._parts.uid, events)
         for event in events:
             self._history.apply(event)
+        for event in events:
             self._tell(event)
 
     def _tell(self, event: ev.StudyEvent) -> None:
