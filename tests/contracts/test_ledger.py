@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -414,6 +415,35 @@ def test_a_second_connection_never_sees_half_of_an_apply(ledger: SqlLedger, data
     assert len({first for first, _ in seen}) > 3  # it did read in between
     assert [trial.num_epochs for trial in reader.trials(s.UID)] == [60, 60]
     reader.close()
+
+
+def test_two_studies_may_start_under_one_new_environment_at_once(
+    ledger: SqlLedger, database: str
+) -> None:
+    other = SqlLedger(database)
+    other.create_study(s.new_study("other", uid="other"))
+    rounds = range(15)
+    ledgers = {s.UID: ledger, "other": other}
+    for uid, each in ledgers.items():
+        each.apply(uid, [s.plan(rounds)])
+    with ThreadPoolExecutor(2) as pool:
+        for number in rounds:
+            environment = dataclasses.replace(s.ENVIRONMENT, code_digest=str(number))
+            starts = [
+                pool.submit(
+                    each.apply,
+                    uid,
+                    [
+                        dataclasses.replace(
+                            s.started(number, f"{uid} {number}"), environment=environment
+                        )
+                    ],
+                )
+                for uid, each in ledgers.items()
+            ]
+            assert [start.result() for start in starts] == [0, 0]
+    assert rows(database)["hpo_environments"] == len(rounds)
+    other.close()
 
 
 # --- deletion
