@@ -8,7 +8,6 @@ import pytest
 from hpo.execution.call import CallFailedError, call
 from hpo.execution.executor import Slot
 from hpo.execution.launcher import ForkLauncher
-from hpo.execution.message import Progress
 from hpo.execution.processes import ProcessExecutor
 from hpo.execution.slots import SlotPool
 
@@ -28,13 +27,17 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessExecutor]:
 def test_a_call_returns_the_result_and_passes_progress_on(
     executor: ProcessExecutor, tmp_path: Path
 ) -> None:
-    seen: list[Progress] = []
+    seen: list[int] = []
     for _ in range(2):  # the slot is free again
         result = call(
-            executor, f"{ENTRY_POINTS}:train", {"epochs": 2}, tmp_path / "log", seen.append
+            executor,
+            f"{ENTRY_POINTS}:train",
+            {"epochs": 2},
+            tmp_path / "log",
+            lambda progress: seen.append(progress.epoch),
         )
         assert result == {"answers": [["continue", ""]] * 2}
-    assert [progress.epoch for progress in seen] == [1, 2, 1, 2]
+    assert seen == [1, 2, 1, 2]
 
 
 @pytest.mark.parametrize(
