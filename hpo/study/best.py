@@ -18,7 +18,7 @@ from hpo.statistics.summary import ConfigurationSummary, median_replicate
 from hpo.storage.ledger import Ledger
 from hpo.study.compose import WORKER, open_executor, training_request
 from hpo.study.conclusion import Conclusion, conclude
-from hpo.study.export import ExportOrder, export_trial
+from hpo.study.export import ExportOrder, best_checkpoint, export_trial
 from hpo.study.home import Home
 
 
@@ -106,14 +106,11 @@ def _evaluate(study: Study, winner: ConfigurationSummary, home: Home) -> dict[st
 
 
 def _item(home: Home, study: Study, trial: Trial, slot: Slot) -> dict[str, Any]:
-    if trial.best is None:
-        raise HpoError(
-            f"{study.name}/{trial.number} has no checkpoint on record; run the study again"
-        )
+    checkpoint = best_checkpoint(study, trial)
     return {
         "number": trial.number,
-        "uri": trial.best.uri,
-        "sha256": trial.best.sha256,
+        "uri": checkpoint.uri,
+        "sha256": checkpoint.sha256,
         "request": training_request(home, study.sweep, trial, slot),
     }
 

@@ -63,9 +63,7 @@ def export_trial(
     destination = order.destination.absolute()
     check_destination(destination)
     name = f"{order.study.name}/{order.trial.number}"
-    checkpoint = order.trial.best
-    if checkpoint is None:
-        raise ExportError(f"{name} has no checkpoint of its best epoch; name a COMPLETE trial")
+    checkpoint = best_checkpoint(order.study, order.trial)
     attempts = ledger.attempts(order.study.uid, order.trial.number)
     if not attempts:
         raise ExportError(f"{name} has a checkpoint but no attempt on record")
@@ -94,6 +92,23 @@ def export_trial(
         except CallFailedError as error:
             raise ExportError(f"{name} is not exported: {error}") from error
     return Path(result["folder"])
+
+
+def best_checkpoint(study: Study, trial: Trial) -> CheckpointRef:
+    """Return the checkpoint of the epoch whose value is the trial's value.
+
+    Raises:
+        ExportError: there is none, or it is of another epoch than the ledger says.
+    """
+    name = f"{study.name}/{trial.number}"
+    if trial.best is None:
+        raise ExportError(f"{name} has no checkpoint on record; run the study again")
+    if trial.best.epoch != trial.best_epoch:
+        raise ExportError(
+            f"the checkpoint of {name} is of epoch {trial.best.epoch}, its best epoch is"
+            f" {trial.best_epoch}; run the study again"
+        )
+    return trial.best
 
 
 def _metrics_of(trial: Trial, checkpoint: CheckpointRef) -> Mapping[str, float]:

@@ -5,7 +5,7 @@ laying out a model imports the exporter (0.4 s). The warm server imports this mo
 worker; a process that trains only once need not.
 """
 
-import torch._dynamo
-import torch.onnx
+import importlib
 
-__all__: list[str] = []
+importlib.import_module("torch._dynamo")
+importlib.import_module("torch.onnx")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_best_reads_the_test_split_once(place: Path) -> None:
     low, high = best["interval"]
     assert low < best["mean"] < high
     assert 0.5 < best["test"]["accuracy"]["mean"] <= 1
+
+
+def test_the_stored_best_is_the_epoch_whose_value_counts(place: Path) -> None:
+    with sqlite3.connect(place / "runs/hpo.db") as connection:
+        rows = connection.execute(
+            "SELECT t.best_epoch, c.epoch FROM hpo_trials t JOIN hpo_checkpoints c"
+            " ON c.trial_id = t.trial_id AND c.kind = 'best' WHERE t.failure IS NULL"
+        ).fetchall()
+    connection.close()
+    assert len(rows) == 4
+    assert all(best_epoch == epoch for best_epoch, epoch in rows)
+    assert max(best_epoch for best_epoch, _ in rows) > 1
 
 
 def test_best_exports_without_any_name(place: Path) -> None:
