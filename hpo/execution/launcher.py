@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from hpo.errors import HpoError
 from hpo.execution.channel import LineBuffer
 from hpo.execution.executor import Job
 
@@ -19,6 +20,10 @@ MAX_REQUEST_BYTES = 64 << 10
 
 START_TIMEOUT_S = 120.0
 """For importing torch on a cold disk."""
+
+
+class ServerGoneError(HpoError):
+    """No further process can be started."""
 
 
 class Launcher(Protocol):
@@ -104,7 +109,7 @@ class ForkLauncher:
             num_sent = socket.send_fds(self._connection, [request], list(descriptors))
             self._connection.sendall(request[num_sent:])
         except OSError as error:
-            raise RuntimeError(self._death()) from error
+            raise self._death() from error
         return int(self._wait_for("pid"))
 
     def _wait_for(self, key: str) -> Any:
@@ -112,7 +117,10 @@ class ForkLauncher:
         while True:
             readable, _, _ = select.select([self._connection.fileno()], [], [], START_TIMEOUT_S)
             if not readable:
-                raise RuntimeError(f"the warm server did not answer in {START_TIMEOUT_S:g} s")
+                raise ServerGoneError(
+                    f"the process that starts trials did not answer in {START_TIMEOUT_S:g} s; is"
+                    " the machine overloaded? Run the command again to go on"
+                )
             for document in self._read():
                 if key in document:
                     return document[key]
@@ -120,14 +128,19 @@ class ForkLauncher:
     def _read(self) -> list[dict[str, Any]]:
         data = self._connection.recv(1 << 16)
         if not data:
-            raise RuntimeError(self._death())
+            raise self._death()
         documents = [json.loads(line) for line in self._buffer.feed(data)]
         self._ended += [(d["ended"], d["exit_code"]) for d in documents if "ended" in d]
         return documents
 
-    def _death(self) -> str:
-        return (
-            f"the warm server ended with exit code {self._process.wait()}; see its message above"
+    def _death(self) -> "ServerGoneError":
+        exit_code = self._process.wait()
+        if exit_code < 0:
+            end = f"was killed by {signal.Signals(-exit_code).name}; is there enough memory?"
+        else:
+            end = f"ended with exit code {exit_code}; its last words are above."
+        return ServerGoneError(
+            f"the process that starts trials {end} Run the command again to go on"
         )
 
     def ended(self) -> list[tuple[int, int]]:

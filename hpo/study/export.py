@@ -102,7 +102,7 @@ def best_checkpoint(study: Study, trial: Trial) -> CheckpointRef:
     """
     name = f"{study.name}/{trial.number}"
     if trial.best is None:
-        raise ExportError(f"{name} has no checkpoint on record; run the study again")
+        raise ExportError(f"{name} has no checkpoint of its best epoch; name a COMPLETE trial")
     if trial.best.epoch != trial.best_epoch:
         raise ExportError(
             f"the checkpoint of {name} is of epoch {trial.best.epoch}, its best epoch is"

@@ -17,7 +17,7 @@ import pytest
 from hpo.domain.decision import CONTINUE, Action, Decision
 from hpo.domain.trial import FailureKind
 from hpo.execution.executor import Arrival, Job, JobEnded, Slot
-from hpo.execution.launcher import ForkLauncher, SpawnLauncher
+from hpo.execution.launcher import ForkLauncher, ServerGoneError, SpawnLauncher
 from hpo.execution.message import (
     AttemptKey,
     Failed,
@@ -431,7 +431,23 @@ def test_a_server_that_cannot_import_says_so(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with (
         opened("fork", tmp_path, preload="tests.no_module") as jobs,
-        pytest.raises(RuntimeError, match="the warm server ended with exit code 1"),
+        pytest.raises(ServerGoneError, match="starts trials ended with exit code 1"),
     ):
         jobs.start("echo")
     assert "No module named 'tests.no_module'" in capfd.readouterr().err
+
+
+def test_the_death_of_the_server_is_told_and_close_ends_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    before = descendants()
+    with opened("fork", tmp_path) as jobs:
+        jobs.start("wait_for_ever")
+        told = jobs.pids(2)
+        pids = descendants() - before
+        (server,) = {psutil.Process(pid).ppid() for pid in told} & pids - set(told)
+        os.kill(server, signal.SIGKILL)
+        with pytest.raises(ServerGoneError, match="killed by SIGKILL; is there enough memory"):
+            jobs.collect(1)
+    assert alive_after(pids, 10.0) == []
