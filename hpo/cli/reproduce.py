@@ -59,6 +59,9 @@ def command(
                 f"  first at {where}: {result.difference.what} was"
                 f" {result.difference.recorded}, is {result.difference.reproduced}"
             )
+            answer(
+                f"  the largest relative difference of any metric is {result.largest_relative:.2g}"
+            )
         for name in result.edited_files:
             answer(f"  code changed since: {name}")
         for line in result.surroundings:

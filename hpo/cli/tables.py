@@ -7,7 +7,7 @@ from hpo.domain.trial import TrialState
 from hpo.statistics.interval import Interval
 from hpo.statistics.summary import ConfigurationSummary
 from hpo.study.best import Best
-from hpo.study.conclusion import Conclusion, caveats
+from hpo.study.conclusion import Conclusion, caveats, remarks
 from hpo.study.naming import value_text
 
 MOST_ROWS = 25
@@ -27,13 +27,20 @@ def show_conclusion(conclusion: Conclusion) -> None:
         answer_wrapped("winner: ", conclusion.name(conclusion.winner))
     answer_wrapped("verdict: ", conclusion.verdict)
     answer_wrapped("holds for: ", caveats(study))
+    for remark in remarks(conclusion):
+        answer_wrapped("note: ", remark)
     if conclusion.winner is not None:
         number = conclusion.winner.trials[0].number
         answer("")
         answer("next:")
-        answer(f"  hpo best {study.name} --export     test the winner once and export it")
-        answer(f"  hpo reproduce {study.name}/{number}        train it again and compare")
-        answer("  hpo ui                         compare the curves in MLflow")
+        commands = {
+            f"hpo best {study.name} --export": "test the winner once and export it",
+            f"hpo reproduce {study.name}/{number}": "train it again and compare",
+            "hpo ui": "compare the curves in MLflow",
+        }
+        width = max(map(len, commands))
+        for command, purpose in commands.items():
+            answer(f"  {command:{width}}   {purpose}")
 
 
 def show_configurations(conclusion: Conclusion) -> None:

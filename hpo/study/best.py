@@ -1,6 +1,7 @@
 """The winner of a study: which configuration, by what, and what the test split says of it."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,15 @@ class TestResult:
         return fmean(scores[name] for scores in self.scores.values())
 
     def interval(self, name: str) -> Interval | None:
-        """Return the 95 % interval of a score's mean; None for one replicate."""
-        return mean_interval([scores[name] for scores in self.scores.values()])
+        """Return the 95 % interval of a score's mean, cut to what the score can be.
+
+        None for one replicate.
+        """
+        interval = mean_interval([scores[name] for scores in self.scores.values()])
+        if interval is None:
+            return None
+        highest = 1.0 if name == "accuracy" else math.inf
+        return Interval(low=max(interval.low, 0.0), high=min(interval.high, highest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

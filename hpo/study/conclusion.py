@@ -1,8 +1,10 @@
 """What a study says: its configurations by mean, the winner, and how far that can be believed."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.domain.search_space import Choices, Parameter
 from hpo.domain.study import Study
 from hpo.domain.trial import TrialState
 from hpo.statistics.summary import (
@@ -13,7 +15,7 @@ from hpo.statistics.summary import (
     winner,
 )
 from hpo.statistics.verdict import verdict
-from hpo.study.naming import configuration_name, params_text
+from hpo.study.naming import configuration_name, params_text, value_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,46 @@ def caveats(study: Study) -> str:
     )
 
 
+def remarks(conclusion: Conclusion) -> list[str]:
+    """Return what weakens the conclusion and what to do about it.
+
+    Source: Godbole et al., Deep Learning Tuning Playbook, 2023: before a study is trusted, check
+    whether its best point is near an edge of the space.
+    """
+    winner = conclusion.winner
+    found = []
+    for parameter in conclusion.study.sweep.space.parameters if winner else ():
+        value = winner.config.get(parameter.name) if winner else None
+        if value is None or isinstance(value, bool | str):
+            continue
+        end = _end_of(parameter, value)
+        # No dropout is the least dropout there is, and full strength the most.
+        if end and value != 0 and (parameter.name, value) != ("augment", 1):
+            found.append(
+                f"{parameter.name}={value_text(value)} is at the {end} end of what was tried; the"
+                f" best may lie beyond it, widen vary.{parameter.name}"
+            )
+    return found
+
+
+NEAR_END = 0.02
+"""Share of a range, logarithmic where it is, that counts as its end."""
+
+
+def _end_of(parameter: Parameter, value: float) -> str:
+    """Return `lower` or `upper` when a value is at an end of a parameter, else nothing."""
+    if isinstance(parameter, Choices):
+        low, high = min(parameter.values), max(parameter.values)  # type: ignore[type-var]
+        position = {low: 0.0, high: 1.0}.get(value, 0.5) if len(parameter.values) > 2 else 0.5
+    elif parameter.is_log:
+        position = math.log(value / parameter.low) / math.log(parameter.high / parameter.low)
+    else:
+        position = (value - parameter.low) / (parameter.high - parameter.low)
+    if position <= NEAR_END:
+        return "lower"
+    return "upper" if position >= 1 - NEAR_END else ""
+
+
 def as_json(conclusion: Conclusion) -> dict[str, Any]:
     """Return the conclusion for machines."""
     study = conclusion.study
@@ -74,6 +116,7 @@ def as_json(conclusion: Conclusion) -> dict[str, Any]:
         "trials": {state.value: study.count(state) for state in TrialState},
         "winner": _summary_json(conclusion, conclusion.winner) if conclusion.winner else None,
         "verdict": conclusion.verdict,
+        "remarks": remarks(conclusion),
         "configurations": [_summary_json(conclusion, summary) for summary in conclusion.summaries],
     }
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -47,6 +48,8 @@ class Reproduction:
     """Epochs compared."""
     difference: Difference | None
     """None when every metric of every epoch and the weights are identical."""
+    largest_relative: float
+    """The largest relative difference of any metric in any epoch; 0 when identical."""
     edited_files: tuple[str, ...]
     """Sources that differ now from the stored ones."""
     is_current_code: bool
@@ -98,6 +101,7 @@ def reproduce(  # the parts of a run, named at the one call
         trial=f"{study.name}/{trial.number}",
         num_epochs=len(told.measurements),
         difference=_first_difference(trial, told),
+        largest_relative=_largest_relative(trial, told),
         edited_files=edited,
         is_current_code=is_current_code,
         surroundings=tuple(_surroundings(study, trial, lineage, attempt.environment, told)),
@@ -231,6 +235,17 @@ def _first_difference(trial: Trial, told: _Told) -> Difference | None:
             epoch=None, what="weights", recorded=trial.weights_sha256, reproduced=str(weights)
         )
     return None
+
+
+def _largest_relative(trial: Trial, told: _Told) -> float:
+    """Return by how much the metrics differ at most, which tells rounding from another result."""
+    largest = 0.0
+    for recorded, again in zip(trial.measurements, told.measurements, strict=False):
+        for name in recorded.metrics.keys() - TIMING_METRICS:
+            then, now = recorded.metrics[name], again.metrics.get(name, math.inf)
+            if then != now:
+                largest = max(largest, abs(now - then) / max(abs(then), abs(now)))
+    return largest
 
 
 def _surroundings(
