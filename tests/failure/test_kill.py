@@ -148,7 +148,7 @@ def test_a_study_goes_on_where_its_killed_conductor_left_it(
 ) -> None:
     with home.running(until=home.is_in_the_middle) as process:
         pids = home.processes()
-        assert len(pids) >= 4  # conductor, server, sender, attempts
+        assert len(pids) >= 3  # conductor, server, sender, and attempts that come and go
         process.kill()
         process.wait()
         assert alive_after(pids, 10.0) == []
