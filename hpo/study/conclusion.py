@@ -95,7 +95,7 @@ NEAR_END = 0.02
 def _end_of(parameter: Parameter, value: float) -> str:
     """Return `lower` or `upper` when a value is at an end of a parameter, else nothing."""
     if isinstance(parameter, Choices):
-        low, high = min(parameter.values), max(parameter.values)  # type: ignore[type-var]
+        low, high = min(parameter.values), max(parameter.values)
         position = {low: 0.0, high: 1.0}.get(value, 0.5) if len(parameter.values) > 2 else 0.5
     elif parameter.is_log:
         position = math.log(value / parameter.low) / math.log(parameter.high / parameter.low)

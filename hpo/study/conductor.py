@@ -161,7 +161,10 @@ class Conductor:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing will."""
-        return not self._running and (self._ending is not None or self._is_exhausted)
+        if self._running:
+            return False
+        is_spent = self._is_exhausted and not self._history.waiting()
+        return self._ending is not None or is_spent
 
     # --- starting attempts
 
