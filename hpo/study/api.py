@@ -54,7 +54,7 @@ class LoadedStudy:
         return find_best(self.load(), self._home, self._ledger, SystemClock())
 
     def trials_dataframe(self) -> Any:
-        """Return a pandas DataFrame with one row for each trial: settings, state, value, metrics."""
+        """Return a pandas DataFrame, a row for each trial: settings, state, value, metrics."""
         pandas = importlib.import_module("pandas")  # half a second, for notebooks only
         return pandas.DataFrame([_row(trial) for trial in self.trials]).set_index("number")
 
