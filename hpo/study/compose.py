@@ -212,6 +212,7 @@ def conduct(  # the parts of a run, named at the one call
             )
         )
         study = archive.load(ledger, archive.find_row(ledger, row.name))
+        announce("waiting until MLflow has the last records")
         remark = mirror.end(study, conclude(study))
         if remark:
             announce(remark)
