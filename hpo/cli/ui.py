@@ -12,6 +12,8 @@ from hpo.study.home import Home
 @home_option
 def command(port: int, no_open: bool, home: Home) -> None:  # noqa: FBT001
     """Serve the MLflow UI on this home until Ctrl-C, and open it in a browser."""
+    from hpo.cli.output import note
+    from hpo.clock import SystemClock
     from hpo.study.viewer import serve_mlflow
 
-    serve_mlflow(home, port, is_opening=not no_open)
+    serve_mlflow(home, port, SystemClock(), note, is_opening=not no_open)
