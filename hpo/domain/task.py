@@ -20,8 +20,8 @@ class ConfigKey:
     """One line for people: meaning, unit, range."""
     choices: tuple[Value, ...] | None = None
     """The only values allowed; None means any of the kind."""
-    only_with: tuple[str, Value] | None = None
-    """Another key and the value it must have for this key to be read at all; None means always."""
+    only_with: tuple[str, tuple[Value, ...]] | None = None
+    """Another key, and the values of which it must have one for this key to be read; or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
