@@ -109,10 +109,10 @@ class ClassifierSchema:
 
 
 def _check_batch(config: ClassifierConfig) -> Iterator[str]:
-    num_train = config.split_sizes().num_train
-    if config.batch_size > num_train:
+    sizes = config.split_sizes()
+    if sizes is not None and config.batch_size > sizes.num_train:
         yield (
-            f"is {config.batch_size}, must be at most {num_train},"
+            f"is {config.batch_size}, must be at most {sizes.num_train},"
             f" the images in the training split of {config.data}"
         )
 

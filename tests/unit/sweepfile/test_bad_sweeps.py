@@ -126,7 +126,7 @@ BAD = [
     # --- baseline
     ("misspelt", "baseline:\n  data: digits\n  learnign_rate: 1\n" + V, 3, "is not a key of the task"),
     ("near", "baseline:\n  data: digits\n  epoch: 1\n" + V, 3, "did you mean 'epochs'?"),
-    ("no data", "baseline: {lr: 1e-3}\n" + V, 1, "lacks data, add data: digits |"),
+    ("no data", "baseline: {lr: 1e-3}\n" + V, 1, "lacks data, add data: one of digits"),
     ("choice", "baseline:\n  data: digits\n  model: simple_cn\n" + V, 3, "did you mean 'simple_cnn'?"),
     ("range", "baseline:\n  data: digits\n  dropout: 1.5\n" + V, 3, "is 1.5, must be < 1"),
     ("negative", "baseline:\n  data: digits\n  lr: -1e-3\n" + V, 3, "must be > 0"),
