@@ -11,7 +11,7 @@ from hpo.export.bundle import Bundle, ExportError
 from hpo.export.exporter import Description, Validation, export_bundle
 from hpo.export.parity import Reported
 from hpo.training.data.prepare import DataDamagedError
-from hpo.training.data.resident import load_data
+from hpo.training.data.dataset import load_data
 from hpo.training.determinism import configure_threads
 from hpo.training.task import BadConfigError
 from hpo.training.tasks.classifier import load_classifier

@@ -10,7 +10,7 @@ from hpo.domain.search_space import Params
 from hpo.training.augment import Augmentation
 from hpo.training.config import METRICS, ClassifierConfig
 from hpo.training.data.card import DataCard
-from hpo.training.data.resident import Dataset, load_data
+from hpo.training.data.dataset import Dataset, load_data
 from hpo.training.determinism import (
     STREAM_NAMES,
     RandomStreams,
