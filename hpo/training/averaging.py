@@ -50,7 +50,7 @@ class WeightAverage:
         if not self._average:
             self._average = {name: tensor.clone() for name, tensor in self._live.items()}
             return
-        torch._foreach_lerp_(  # noqa: SLF001  # one kernel for all, as torch's own average does
+        torch._foreach_lerp_(  # one kernel for all, as torch's own average does
             list(self._average.values()), list(self._live.values()), 1 - self._decay
         )
 

@@ -14,12 +14,13 @@ from pydantic_core import ErrorDetails
 from hpo.domain.search_space import Params, Value
 from hpo.domain.task import ConfigKey, ConfigProblem, TaskSchema
 from hpo.errors import did_you_mean
-from hpo.training.keys import augmentation, data, models, optimisation
+from hpo.training.keys import augmentation, data, models, optimisation, run
 from hpo.training.keys.key import Check, OnlyWith, fields_by_key
 from hpo.training.task import BadConfigError
 
 
 class ClassifierConfig(
+    run.RunKeys,
     optimisation.OptimisationKeys,
     augmentation.AugmentationKeys,
     models.ModelKeys,
@@ -47,17 +48,29 @@ METRICS: Final = (
     "train_accuracy",
     "val_loss",
     "val_accuracy",
+    "val_macro_f1",
     "lr",
     "grad_norm",
+    "grad_norm_max",
+    "update_ratio",
     "epoch_s",
+    "data_s",
+    "compute_s",
     "examples_per_s",
+    "peak_memory_bytes",
 )
 """What each report carries.
 
-Losses are mean cross-entropies in nats, accuracies are shares from 0 to 1.
-`train_*` are means over the epoch's own updates, dropout and augmentation on; `lr` is the last
-update's; `grad_norm` is the mean over updates of the gradient's Euclidean norm; `epoch_s` is
-seconds of training and validation; `examples_per_s` counts training examples over training time.
+Accuracies are shares from 0 to 1; losses are means over examples, in nats for classes.
+`train_*` are means over the epoch's own updates, dropout and augmentation on, of what is
+minimised; `val_loss` is the same without label smoothing, class weights or focus, so that trials
+with different ones compare. `val_macro_f1` is the mean over classes of the F1 score. `lr` is the
+last update's. `grad_norm` and `grad_norm_max` are mean and largest over updates of the gradient's
+Euclidean norm, before clipping; `update_ratio` is the norm of the epoch's last change of the
+weights over the norm of the weights. `epoch_s` is seconds of training and validation; of training,
+`data_s` waits for examples and varies them, `compute_s` is the rest. `examples_per_s` counts
+training examples over training time. `peak_memory_bytes` is the most that this process has held,
+on the GPU where there is one.
 """
 
 
@@ -124,6 +137,7 @@ _BATCH_CHECK: Check = (
 
 _CHECKS: tuple[Check, ...] = (
     _BATCH_CHECK,
+    *run.CHECKS,
     *optimisation.CHECKS,
     *augmentation.CHECKS,
     *models.CHECKS,
@@ -136,6 +150,7 @@ _ONLY_WITH: OnlyWith = {
     **models.ONLY_WITH,
     **augmentation.ONLY_WITH,
     **optimisation.ONLY_WITH,
+    **run.ONLY_WITH,
 }
 """Keys that training reads only where another key has one of some values."""
 
@@ -170,7 +185,13 @@ def _fields() -> dict[str, FieldInfo]:
 
 _FIELDS: Final = _fields()
 
-_KINDS: Mapping[Any, str] = {int: "int", float: "float", str: "text", bool: "bool"}
+_KINDS: Mapping[Any, str] = {
+    int: "int",
+    float: "float",
+    str: "text",
+    bool: "bool",
+    bool | str: "bool or text",
+}
 
 _TYPE_WORDS: Mapping[str, str] = {
     "int_type": "a whole number",

@@ -36,6 +36,8 @@ class Update:
     """Of all parts on all devices: what the gradient is a mean over."""
     part_sizes: tuple[int, ...]
     """Examples that this process puts through the model at one time, one after the other."""
+    weight: int = 1
+    """0 where a process has none of the update's examples and runs one of them along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ def plan_epoch(
 
     Every update takes the same examples however many processes and parts it is divided among:
     each process takes every `num_ranks`-th of them. Where an update has fewer examples than there
-    are processes, the ones without any have an update of no parts.
+    are processes, the ones without any take one along that counts for nothing.
 
     Args:
         order_N: indices in the order to train on, equal in every process.
@@ -75,7 +77,15 @@ def plan_epoch(
     for start, end in batching.bounds(len(order_N)):
         own_N = order_N[start:end][rank::num_ranks]
         parts = [last - first for first, last in batch_bounds(len(own_N), part_size)]
-        updates.append(Update(num_examples=end - start, part_sizes=tuple(parts)))
+        if not parts:
+            own_N = order_N[start : start + 1]
+        updates.append(
+            Update(
+                num_examples=end - start,
+                part_sizes=tuple(parts) or (1,),
+                weight=1 if parts else 0,
+            )
+        )
         taken.append(own_N)
     indices_N = order_N if num_ranks == 1 else torch.cat(taken)
     return EpochPlan(indices_N=indices_N, updates=tuple(updates))

@@ -99,7 +99,7 @@ def keep_fp32(model: nn.Module, names: Iterable[str]) -> None:
             )
         layer = layers[name]
         # an attribute of the instance, so that names in checkpoints stay as they are
-        layer.forward = _in_fp32(layer.forward)  # type: ignore[method-assign]
+        layer.forward = _in_fp32(layer.forward)
 
 
 def _in_fp32(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.nn.parallel import DistributedDataParallel
 
 from hpo.training.state import TrainState
@@ -37,7 +38,7 @@ class RankDiedError(RuntimeError):
 class Ranks:
     """This process among those of its trial."""
 
-    def __init__(self, rank: int, num_ranks: int, store: dist.Store | None) -> None:
+    def __init__(self, rank: int, num_ranks: int, store: Store | None) -> None:
         """Be one of several, or alone.
 
         Args:
@@ -95,12 +96,9 @@ class Ranks:
         """Return what to call in training: the model, its gradients summed over the ranks."""
         if self.is_alone:
             return model
-        index = torch.device(device).index
+        on_gpu = torch.device(device).type == "cuda"
         return DistributedDataParallel(
-            model,
-            device_ids=None if index is None else [index],
-            # a frozen backbone or a head that is not used must not wait for ever
-            find_unused_parameters=False,
+            model, device_ids=[torch.device(device).index] if on_gpu else None
         )
 
     def unsynced(self, model: nn.Module, *, is_last_part: bool) -> AbstractContextManager[Any]:
@@ -128,8 +126,8 @@ def _unpack(state: TrainState, data: bytes) -> None:
 
 def rank_device(device: str, rank: int) -> str:
     """Return the device of a rank, given that of rank 0: the next of the same kind."""
-    first = torch.device(device)
-    return device if first.index is None else f"{first.type}:{first.index + rank}"
+    kind, _, index = device.partition(":")
+    return f"{kind}:{int(index) + rank}" if index else device
 
 
 @contextlib.contextmanager
@@ -145,25 +143,25 @@ def joined(
         port: on this machine, of rank 0.
         timeout: how long to wait for any other rank.
     """
-    store = dist.TCPStore("127.0.0.1", port, num_ranks, is_master=False, timeout=timeout)
+    store = TCPStore("127.0.0.1", port, num_ranks, is_master=False, timeout=timeout)
     backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
     if backend == "nccl":
         torch.cuda.set_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=timeout)
     try:
-        yield Ranks(rank, num_ranks, dist.PrefixStore("hpo", store))
+        yield Ranks(rank, num_ranks, PrefixStore("hpo", store))
     finally:
         dist.destroy_process_group()
 
 
 @contextlib.contextmanager
 def leading(
-    request: Mapping[str, Any], num_ranks: int, device: str, timeout: timedelta = TIMEOUT
+    asked: Mapping[str, Any], num_ranks: int, device: str, timeout: timedelta = TIMEOUT
 ) -> Iterator[Ranks]:
     """Start the other ranks of a trial and be rank 0; when the context ends, so do they.
 
     Args:
-        request: the trial's, as plain JSON; every rank reads it.
+        asked: what every rank is to do, as plain JSON.
         num_ranks: processes in all; 1 starts none.
         device: of rank 0.
         timeout: how long a rank waits for another.
@@ -174,11 +172,11 @@ def leading(
     if num_ranks == 1:
         yield ALONE
         return
-    server = dist.TCPStore(
+    server = TCPStore(
         "127.0.0.1", 0, num_ranks, is_master=True, wait_for_workers=False, timeout=timeout
     )
     document = {
-        "request": request,
+        "asked": asked,
         "num_ranks": num_ranks,
         "port": server.port,
         "timeout_s": timeout.total_seconds(),
@@ -201,7 +199,7 @@ def leading(
 def _start(document: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Start another rank; what it prints goes where this process prints."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    process = subprocess.Popen(  # noqa: S603  # this interpreter, this module
+    process = subprocess.Popen(  # this interpreter, this module
         [sys.executable, "-m", "hpo.training.rank"],
         stdin=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},

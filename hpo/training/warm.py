@@ -6,6 +6,6 @@ worker; a process that trains only once need not.
 """
 
 import torch._dynamo
-import torch.onnx
+import torch.onnx  # noqa: F401  # imported for what it imports
 
 __all__: list[str] = []

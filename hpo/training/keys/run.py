@@ -1,4 +1,4 @@
-"""The keys that say how a training is run: precision, memory, devices, where it begins and ends."""
+"""The keys that say how a training is run: in which precision, on how many devices, how far."""
 
 import re
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class RunKeys(Keys):
     )
     compile: bool = Field(
         default=False,
-        description="Whether torch.compile fuses the model, which costs up to minutes at the start",
+        description="Whether torch.compile fuses the model, which takes up to minutes at first",
     )
     deterministic: bool = Field(
         default=True,

@@ -35,10 +35,12 @@ def test_every_epoch_is_reported_in_order_with_the_declared_metrics(
 def test_timing_is_measured_by_the_clock(cache_dir: Path, store: FileCheckpointStore) -> None:
     _, reporter = run(small_request(cache_dir), store, clock=SteppingClock(0.5))
     metrics = reporter.measurements[0].metrics
-    # 7 batches and the start of the epoch are one reading each, then one after training, one
-    # after validation
-    assert metrics["epoch_s"] == 0.5 * 10
-    assert metrics["examples_per_s"] == 1257 / (0.5 * 9)
+    # two readings at the start, three for each of 7 batches (of which one step lies between the
+    # two around its data), one after training, one after validation
+    assert metrics["epoch_s"] == 0.5 * 24
+    assert metrics["examples_per_s"] == 1257 / (0.5 * 22)
+    assert metrics["data_s"] == 0.5 * 7
+    assert metrics["compute_s"] == 0.5 * 15
 
 
 def test_the_reported_rate_is_that_of_the_last_update(
