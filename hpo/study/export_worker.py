@@ -47,8 +47,8 @@ def _export(payload: dict[str, Any]) -> Bundle:
         )
     if (found.target_kind, found.pixel_dtype) != ("class", "uint8"):
         raise ExportError(
-            f"{found.name} has {found.pixel_dtype} pixels and {found.target_kind} targets; a bundle"
-            " takes uint8 images and gives class probabilities, load the checkpoint instead"
+            f"{found.name} has {found.pixel_dtype} pixels and {found.target_kind} targets; a"
+            " bundle takes uint8 images and gives class probabilities, load the checkpoint instead"
         )
     # Everything on the CPU, where the bundle will be compared.
     dataset = load_data(config, cache_dir, split_seed, "cpu", payload["resplit_seed"])
