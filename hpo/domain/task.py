@@ -13,7 +13,7 @@ class ConfigKey:
 
     name: str
     kind: str
-    """`int`, `float`, `text` or `bool`."""
+    """`int`, `float`, `text`, `bool` or `bool or text`."""
     default: Value | None
     """None means the key is required."""
     doc: str
