@@ -56,31 +56,31 @@ def train_epoch(trainee: Trainee, epoch: int, reporter: Reporter, clock: Clock) 
     order_N = trainee.sampling.order(trainee.streams.data_order)
     plan = plan_epoch(order_N, trainee.batching, ranks.rank, ranks.num_ranks)
     run = _Run(trainee, trainee.train.batches(plan.bounds, plan.indices_N), clock)
-    told_s, lr = started_s, 0.0
+    told_s, lr, num_seen = started_s, 0.0, 0
     for index, update in enumerate(plan.updates, 1):
         lr = trainee.schedule.learning_rate(trainee.progress.step)
         set_learning_rate(trainee.optimizer, lr)
         run.take(update, f"batch {index} of epoch {epoch}", is_last=index == len(plan.updates))
         trainee.progress.step += 1
         trainee.average.update(trainee.progress.step)
+        num_seen += update.num_examples
         now_s = clock.monotonic()
         if now_s - told_s >= PROGRESS_EVERY_S:
-            reporter.progress(epoch, index / len(plan.updates))
+            reporter.progress(epoch, num_seen / len(order_N))
             told_s = now_s
-    num_examples = sum(update.num_examples for update in plan.updates)
-    trainee.progress.examples_seen += num_examples
+    trainee.progress.examples_seen += num_seen
     ranks.add_up(run.loss_sum, run.correct_sum)
     norms = run.grad_norms or [0.0]
     return TrainedEpoch(
-        loss=float(run.loss_sum) / num_examples,
-        accuracy=float(run.correct_sum) / num_examples,
+        loss=float(run.loss_sum) / num_seen,
+        accuracy=float(run.correct_sum) / num_seen,
         lr=lr,
         grad_norm=sum(norms) / len(norms),
         grad_norm_max=max(norms),
         update_ratio=run.update_ratio,
         train_s=clock.monotonic() - started_s,
         data_s=run.data_s,
-        num_examples=num_examples,
+        num_examples=num_seen,
     )
 
 

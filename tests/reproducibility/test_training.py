@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hpo.domain.objective import Direction, Objective
 from hpo.domain.search_space import Value
 from hpo.training.determinism import STREAM_NAMES
 from tests.unit.training.trials import RecordingReporter, SteppingClock, run, small_request
@@ -52,8 +53,9 @@ def test_a_resumed_trial_ends_as_if_it_had_never_stopped(
 def test_a_resumed_trial_remembers_a_best_that_came_before(
     tmp_path: Path, cache_dir: Path
 ) -> None:
-    # a rate that is far too high makes the loss jump, so that the best is an early epoch
-    request = small_request(cache_dir, {"lr": 0.3, "schedule": "constant", "epochs": 4})
+    # the highest loss is asked for, so that the best is an early epoch
+    objective = Objective(metric="val_loss", direction=Direction.MAXIMIZE)
+    request = small_request(cache_dir, {"epochs": 4}, objective)
     _, whole = run(request, FileCheckpointStore(tmp_path / "whole"))
     best_epoch = whole.newest("best").epoch
     assert best_epoch < 3
