@@ -297,6 +297,7 @@ class Conductor:
 
     def _take_outcome(self, attempt: _Attempt, body: Finished) -> None:
         digest = body.result.get("weights_sha256")
+        self._note_findings(attempt, body)
         match body.result["kind"], attempt.decision.action:
             case "diverged", _:
                 text = str(body.result["message"])
@@ -307,6 +308,18 @@ class Conductor:
                 self._end_trial(attempt, TrialState.PRUNED, attempt.decision.reason, digest=digest)
             case _:
                 self._interrupt(attempt, attempt.decision.reason)
+
+    def _note_findings(self, attempt: _Attempt, body: Finished) -> None:
+        """Put on record what an ended training says of itself; one that goes on says it later."""
+        goes_on = body.result["kind"] == "ended_by_decision"
+        if goes_on and attempt.decision.action is not Action.PRUNE:
+            return
+        notes = [
+            ev.Noted(number=attempt.key.trial, note=finding, at=self._now())
+            for finding in body.result.get("findings", ())
+        ]
+        if notes:
+            self._emit(*notes)
 
     def take_end(self, ended: JobEnded) -> None:
         """Take in that a job's process is gone."""

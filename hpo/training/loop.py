@@ -114,6 +114,7 @@ def _train_and_evaluate(
             epoch=epoch, examples_seen=trainee.progress.examples_seen, metrics=metrics
         )
         keeper.consider(measurement, trainee.model)
+    trainee.diary.write(measurement, validated)
     return measurement
 
 

@@ -125,6 +125,8 @@ class TrialOutcome:
     """For people: `train_loss is nan in epoch 3, batch 12`."""
     weights_sha256: str | None = None
     """`weights_digest` of what the last whole epoch evaluated; None when diverged."""
+    findings: tuple[str, ...] = ()
+    """What the curve says, a line each: `overfitting: since epoch 6: ..`; none if all is well."""
 
 
 class BadConfigError(Exception):

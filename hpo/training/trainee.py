@@ -1,7 +1,7 @@
 """`Trainee`: everything that one training consists of, put together before it begins."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from hpo.training.averaging import WeightAverage
 from hpo.training.data.batch import Examples
 from hpo.training.data.sampling import Sampling
 from hpo.training.determinism import RandomStreams
+from hpo.training.diary import Diary
 from hpo.training.losses import Loss
 from hpo.training.plan import Batching
 from hpo.training.precision import Precision
@@ -56,3 +57,5 @@ class Trainee:
     """This process among those that train together."""
     state: TrainState
     """All of the above that a checkpoint holds."""
+    diary: Diary = field(default_factory=Diary)
+    """What the training is diagnosed by at its end."""

@@ -15,6 +15,7 @@ from hpo.training.data.dataset import Dataset, load_data
 from hpo.training.data.sampling import Sampling
 from hpo.training.data.source import TargetKind
 from hpo.training.determinism import RandomStreams, configure_device, configure_threads
+from hpo.training.diary import Diary
 from hpo.training.log import say
 from hpo.training.losses import build_loss
 from hpo.training.models.classifier import Classifier, build_model
@@ -77,6 +78,7 @@ def assemble(
     average = WeightAverage(model, config.ema_decay, config.ema_start * steps_per_epoch)
     precision = Precision(config.precision, device)
     progress, patience = Progress(), Patience(config.patience, request.objective)
+    diary = Diary()
     state = TrainState()
     state.register(MODEL_PART, model)
     state.register("optimizer", OptimizerState(optimizer))
@@ -84,6 +86,7 @@ def assemble(
     state.register("progress", progress)
     state.register("patience", patience)
     state.register("precision", precision)
+    state.register("diary", diary)
     if average.is_enabled:
         state.register(AVERAGE_PART, average)
     return Trainee(
@@ -104,6 +107,7 @@ def assemble(
         num_epochs=config.epochs,
         progress=progress,
         patience=patience,
+        diary=diary,
         ranks=ranks,
         state=state,
     )

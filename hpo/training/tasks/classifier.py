@@ -1,6 +1,7 @@
 """The built-in image classifier: trains a trial, evaluates and loads what it left."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torch import Tensor, nn
 
@@ -27,6 +28,7 @@ from hpo.training.task import (
     TrialOutcome,
     TrialRequest,
 )
+from hpo.training.tasks.aftermath import findings_of, write_beginning
 from hpo.training.tasks.assembly import AVERAGE_PART, MODEL_PART, assemble, load
 from tracking.checkpoints import Checkpoint, CheckpointStore
 
@@ -74,7 +76,13 @@ def train_trial(
             request.objective,
             keep_every=config.keep_every,
         )
-        return train(trainee, keeper, reporter, clock, resume)
+        if not is_resumed:
+            write_beginning(trainee)
+        outcome = train(trainee, keeper, reporter, clock, resume)
+        findings = findings_of(trainee, config, dataset, outcome)
+    for finding in findings:
+        say(finding)
+    return replace(outcome, findings=findings)
 
 
 def follow(request: TrialRequest, ranks: Ranks, device: str, *, is_resumed: bool) -> None:
