@@ -122,19 +122,20 @@ class _Recomputed:
     def _again(self) -> Iterator[None]:
         now = self._dropout.get_state()
         self._dropout.set_state(self._drawn_from)
-        norms = [
-            norm
+        statistics = [
+            (norm, name, buffer)
             for layer in self._piece
             for norm in layer.modules()
-            if isinstance(norm, _BatchNorm) and norm.track_running_stats
+            if isinstance(norm, _BatchNorm)
+            for name, buffer in norm.named_buffers(recurse=False)
         ]
-        for norm in norms:
-            norm.track_running_stats = False
+        for norm, name, buffer in statistics:
+            setattr(norm, name, buffer.clone())  # moved along, and thrown away
         try:
             yield
         finally:
-            for norm in norms:
-                norm.track_running_stats = True
+            for norm, name, buffer in statistics:
+                setattr(norm, name, buffer)
             self._dropout.set_state(now)
 
 
