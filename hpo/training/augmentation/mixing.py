@@ -6,7 +6,6 @@ Shapes: N images, C channels, H height, W width, K classes.
 from typing import Final
 
 import torch
-from scipy.special import betaincinv
 from torch import Tensor
 
 from hpo.training.augmentation.erasing import rectangles
@@ -19,12 +18,18 @@ class BetaTable:
     """The beta distribution with both parameters alpha, drawn from any generator."""
 
     def __init__(self, alpha: float) -> None:
+        # most trials mix nothing and need not wait for it
+        from scipy.special import betaincinv  # noqa: PLC0415
+
         steps = (torch.arange(_NUM_STEPS, dtype=torch.float64) + 0.5) / _NUM_STEPS
         self._quantiles = torch.from_numpy(betaincinv(alpha, alpha, steps.numpy())).float()
 
     def __call__(self, draws_N: Tensor) -> Tensor:
         """Return draws of the distribution for draws that are even from 0 to below 1."""
-        return self._quantiles[(draws_N * _NUM_STEPS).long()]
+        places_N = (draws_N * _NUM_STEPS - 0.5).clamp(0, _NUM_STEPS - 1)
+        below_N = places_N.long().clamp(max=_NUM_STEPS - 2)
+        low_N, high_N = self._quantiles[below_N], self._quantiles[below_N + 1]
+        return torch.lerp(low_N, high_N, places_N - below_N)
 
 
 class Mixing:
