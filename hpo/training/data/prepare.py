@@ -37,7 +37,7 @@ from hpo.training.data.store import (
     write_store,
 )
 from hpo.training.origin.folder import list_folder
-from hpo.training.origin.origin import BadDataError, Origin, OriginKind
+from hpo.training.origin.origin import SPLIT_NAMES, BadDataError, Origin, OriginKind
 from hpo.training.task import BadConfigError
 from tracking.checkpoints import weights_digest
 from tracking.files import publish_bytes
@@ -118,7 +118,7 @@ def read_split(path: Path) -> tuple[dict[str, Tensor], DataCard]:
     """Return the indices by split, and the card, of a cache file."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in SPLIT_NAMES}
             return tensors, DataCard.from_json(file.metadata()[_CARD_KEY])
     except (SafetensorError, OSError, ValueError) as error:
         raise DataDamagedError(f"{path} cannot be read ({error}); delete it") from error

@@ -1,7 +1,7 @@
 """What the key `data` names: an image set known by name, a folder, a file or a function."""
 
 import importlib
-import importlib.util
+import importlib.machinery
 import re
 import sys
 from dataclasses import dataclass
@@ -87,9 +87,10 @@ def check_factory(place: str) -> None:
     """
     module = place.partition(":")[0]
     top = module.partition(".")[0]
-    user_folder_first()
     importlib.invalidate_caches()
-    if top not in sys.modules and importlib.util.find_spec(top) is None:
+    # Only `open_factory`, in a process of its own, puts the current folder on the path.
+    path = [str(Path.cwd()), *sys.path]
+    if top not in sys.modules and importlib.machinery.PathFinder.find_spec(top, path) is None:
         raise BadDataError(
             f"names the module {module}, which is neither in {Path.cwd()} nor installed;"
             " run hpo in the folder that holds it"

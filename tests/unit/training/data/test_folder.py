@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from hpo.training.config import CLASSIFIER_SCHEMA
+from hpo.training.config import CLASSIFIER_SCHEMA, ClassifierConfig
 from hpo.training.data import prepare as preparing
 from hpo.training.data.dataset import load_data
 from hpo.training.data.prepare import prepare_data
-from hpo.training.data.source import BadImageError
+from hpo.training.data.source import BadImageError, Source
 from hpo.training.data.sources.folder import FolderSource
 from hpo.training.origin.folder import list_folder
 from hpo.training.task import BadConfigError
@@ -59,7 +59,7 @@ def test_given_folders_are_the_splits(tmp_path: Path) -> None:
 def test_the_reader_gives_one_image_as_it_is(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    root = write_folder(tmp_path, {"a": 1, "b": 1}, lambda label, index: pixels)
+    root = write_folder(tmp_path, {"a": 1, "b": 1}, lambda _label, _index: pixels)
     source = FolderSource(list_folder(root))
     assert torch.equal(source.read(1).permute(1, 2, 0), torch.from_numpy(pixels))
     assert source.name(1) == str(root / "b" / "000.png")
@@ -104,7 +104,7 @@ def test_images_are_scaled_and_cropped_at_the_centre(tmp_path: Path) -> None:
 
 def test_images_of_several_sizes_ask_for_one(tmp_path: Path) -> None:
     root = write_folder(
-        tmp_path / "set", {"a": 4, "b": 4}, lambda label, index: np.zeros((6, 6 + label), np.uint8)
+        tmp_path / "set", {"a": 4, "b": 4}, lambda label, _: np.zeros((6, 6 + label), np.uint8)
     )
     with pytest.raises(BadConfigError, match=r"000.png is 1 x 6 x 7.*write image_size"):
         prepare_data(config(data=f"folder:{root}"), tmp_path / "cache", 0)
@@ -114,9 +114,12 @@ def test_images_of_several_sizes_ask_for_one(tmp_path: Path) -> None:
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     calls: list[object] = []
     original = preparing.open_source
-    monkeypatch.setattr(
-        preparing, "open_source", lambda parsed: (calls.append(1), original(parsed))[1]
-    )
+
+    def counted(parsed: ClassifierConfig) -> Source:
+        calls.append(parsed)
+        return original(parsed)
+
+    monkeypatch.setattr(preparing, "open_source", counted)
     return calls
 
 
@@ -177,7 +180,7 @@ def test_bad_images_are_named_and_counted(tmp_path: Path) -> None:
     assert str(caught.value).startswith("2 image(s) cannot be decoded: ")
     for name in ("a/003.png (", "b/007.png (", "on_bad_image: skip"):
         assert name in str(caught.value)
-    with pytest.raises(BadImageError, match="OSError|SyntaxError"):
+    with pytest.raises(BadImageError, match=r"OSError|SyntaxError"):
         FolderSource(list_folder(root)).read(3)
 
 
