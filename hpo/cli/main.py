@@ -12,6 +12,7 @@ VERBS: dict[str, str] = {
     "init": "Write a commented sweep file to begin with.",
     "validate": "Check a sweep file; train nothing.",
     "plan": "Show the trials of a sweep, and what they will take.",
+    "data": "Look at the data of a sweep before training on it.",
     "run": "Run a sweep, or go on with it.",
     "resume": "Go on with a study that was interrupted.",
     "stop": "Ask a running study to stop after its running epochs.",
