@@ -29,6 +29,8 @@ TIMEOUT: Final = timedelta(minutes=10)
 """How long a rank waits for the others; the first epoch on a cold file system takes minutes."""
 LEAVING_S: Final = 30.0
 """How long the other ranks have to end once rank 0 has."""
+_DYING_S: Final = 5.0
+"""How long the system may take to tell how a process ended whose connection broke."""
 
 
 class RankDiedError(RuntimeError):
@@ -121,7 +123,9 @@ def _packed(state: TrainState) -> bytes:
 def _unpack(state: TrainState, data: bytes) -> None:
     header_size = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + header_size])["__metadata__"]
-    state.restore(safetensors.torch.load(data), json.loads(metadata["plain"]))
+    plain = json.loads(metadata["plain"])
+    # what rank 0 alone has, such as which checkpoint is the best, is none of the others' business
+    state.restore(safetensors.torch.load(data), {name: plain[name] for name in state.names})
 
 
 def rank_device(device: str, rank: int) -> str:
@@ -218,7 +222,9 @@ def _close(stream: IO[bytes] | None) -> None:
 
 def _death(others: list[subprocess.Popen[bytes]], error: Exception) -> str:
     for rank, process in enumerate(others, 1):
-        code = process.poll()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_DYING_S)
+        code = process.returncode
         if code:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             return f"process {rank} of {len(others) + 1} {how}; what it said is in the log above"
