@@ -3,8 +3,9 @@
 Shapes: N images, C channels, H height, W width.
 """
 
+import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,15 @@ from hpo.training.data.card import DataCard
 from hpo.training.data.prepare import Prepared, fingerprint, prepare
 from hpo.training.data.resident import Split
 from hpo.training.data.source import TargetKind
-from hpo.training.data.store import DataDamagedError, Store, open_store
+from hpo.training.data.store import DataDamagedError, Store, StoreReader, open_store
 from hpo.training.data.streaming import LoaderSettings, Stream, StreamedSplit, measured
 from hpo.training.task import BadConfigError
 
 _RESIDENT_SHARE: Final = 0.25
 """Of the device's free memory that a resident set may take: several trials may share it, and
 weights and activations come on top."""
+
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108  # where torch hands batches over on Linux
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +144,19 @@ def _streamed(
 
     Pixels are not compared with the fingerprint, which would read all of them in every trial.
     """
-    images_NCHW = store.images_NCHW
-
-    def read(index: int) -> torch.Tensor:
-        return images_NCHW[index]
-
+    read = StoreReader(prepared.store_path)
     settings = LoaderSettings.of(config, device)
     sentence = f"{settings.workers} worker(s), as asked"
     if settings.workers < 0:
         order = prepared.indices["train"].tolist()
         settings, sentence = measured(read, settings, order, config.batch_size)
+    shared = settings.workers * settings.prefetch * config.batch_size * read(0).nbytes
+    if _SHARED_MEMORY.is_dir() and shared > shutil.disk_usage(_SHARED_MEMORY).free / 2:
+        settings = replace(settings, workers=0)
+        sentence = (
+            f"0 workers: what they read ahead takes {shared / 1e6:.3g} MB of {_SHARED_MEMORY},"
+            " which has less than twice that; a container gets more with --shm-size"
+        )
     stream = Stream(read, settings, 0)
     splits: dict[str, Examples] = {
         name: StreamedSplit(

@@ -132,6 +132,28 @@ def open_store(path: Path) -> Store:
         raise DataDamagedError(f"{path} cannot be read ({error}); delete it") from error
 
 
+class StoreReader:
+    """Reads one image by its index; a copy in another process maps the file itself."""
+
+    def __init__(self, path: Path) -> None:
+        """Remember the path of a store; it is mapped at the first read."""
+        self._path = path
+        self._images_NCHW: Tensor | None = None
+
+    def __call__(self, index: int) -> Tensor:
+        """Return image_CHW, mapped."""
+        if self._images_NCHW is None:
+            self._images_NCHW = open_store(self._path).images_NCHW
+        return self._images_NCHW[index]
+
+    def __getstate__(self) -> Path:
+        return self._path
+
+    def __setstate__(self, path: Path) -> None:
+        self._path = path
+        self._images_NCHW = None
+
+
 def read_facts(path: Path) -> StoreFacts:
     """Return what lies beside a store.
 

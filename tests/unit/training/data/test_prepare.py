@@ -146,11 +146,11 @@ def test_a_card_survives_json(cache_dir: Path) -> None:
 def test_a_prepared_set_needs_no_decoder(cache_dir: Path) -> None:
     prepare_data(config(), cache_dir, 0)
     code = (
-        "import sys; from pathlib import Path; import hpo.training.tasks.classifier;"
+        "import sys; from pathlib import Path;"
         "from hpo.training.config import CLASSIFIER_SCHEMA as S;"
         "from hpo.training.data.dataset import load_data;"
         f"load_data(S.complete({{'data': 'digits'}}), Path({str(cache_dir)!r}), 0, 'cpu');"
-        "heavy = ('sklearn', 'torchvision', 'optuna', 'mlflow', 'pandas');"
+        "heavy = ('sklearn', 'torchvision', 'PIL', 'optuna', 'mlflow', 'pandas');"
         "print([m for m in heavy if m in sys.modules])"
     )
     shown = subprocess.run(
