@@ -11,10 +11,42 @@ from hpo.training.determinism import STREAM_NAMES
 from tests.unit.training.trials import RecordingReporter, SteppingClock, run, small_request
 from tracking.checkpoints import FileCheckpointStore
 
+EVERYTHING: Mapping[str, Value] = {
+    "optimizer": "adamw",
+    "batch_size": 198,  # leaves a last batch of 69, whose third part is short too
+    "accumulate": 3,
+    "clip_norm": 0.5,
+    "ema_decay": 0.9,
+    "ema_start": 1,
+    "schedule": "one_cycle",
+    "warmup_epochs": 1,
+    "loss": "focal",
+    "label_smoothing": 0.1,
+    "class_weights": "auto",
+    "sampling": "balanced",
+    "augment": 0.7,
+    "augment.erasing": 0.5,
+    "augment.rand_ops": 1,
+    "augment.mixup": 0.2,
+    "augment.cutmix": 1.0,
+    "precision": "bf16",
+    "fp32_layers": "network.head",
+    "checkpoint_activations": True,
+    "lr_rule": "sqrt",
+    "patience": 3,
+    "keep_every": 2,
+    "backbone_lr_scale": 0.5,
+    "decay_norms": True,
+}
+"""Every part that has a state or draws."""
+
 CONFIGS: Mapping[str, Mapping[str, Value]] = {
     "cnn-adamw": {},
     "cnn-sgd": {"optimizer": "sgd", "lr": 0.05},
     "mlp-adamw": {"model": "mlp", "schedule": "constant"},
+    "cnn-rmsprop": {"optimizer": "rmsprop", "schedule": "step", "step_epochs": 2},
+    "everything": EVERYTHING,
+    "everything-fp16": {**EVERYTHING, "precision": "fp16", "optimizer": "sgd", "nesterov": True},
 }
 """All with dropout and augmentation on."""
 

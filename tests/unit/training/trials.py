@@ -16,7 +16,7 @@ from hpo.domain.search_space import Value
 from hpo.domain.trial import TIMING_METRICS, Measurement
 from hpo.training.config import CLASSIFIER_SCHEMA
 from hpo.training.determinism import STREAM_NAMES
-from hpo.training.task import PublishedCheckpoint, TrialOutcome, TrialRequest
+from hpo.training.task import InitialWeights, PublishedCheckpoint, TrialOutcome, TrialRequest
 from hpo.training.tasks.classifier import train_trial
 from tracking.checkpoints import FileCheckpointStore
 
@@ -105,6 +105,7 @@ def small_request(
     config: Mapping[str, Any] | None = None,
     objective: Objective | None = None,
     seeds: Mapping[str, int] | None = None,
+    init_from: InitialWeights | None = None,
 ) -> TrialRequest:
     """Return a request for a small trial, with changes."""
     default_seeds = {name: index for index, name in enumerate(STREAM_NAMES)}
@@ -116,6 +117,7 @@ def small_request(
         device="cpu",
         num_threads=1,
         cache_dir=cache_dir,
+        init_from=init_from,
     )
 
 
