@@ -53,10 +53,8 @@ def two_steps(model: nn.Module) -> dict[str, Tensor]:
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.grad is not None:
-                    weight -= 0.01 * weight.grad
-    grads = {
-        f"grad {name}": w.grad for name, w in model.named_parameters() if w.grad is not None
-    }
+                    weight.sub_(0.01 * weight.grad)
+    grads = {f"grad {name}": w.grad for name, w in model.named_parameters() if w.grad is not None}
     return {**model.state_dict(), **grads}
 
 
@@ -100,9 +98,7 @@ def test_evaluation_recomputes_nothing() -> None:
         assert torch.equal(model.eval()(images), reference(images))
 
 
-@pytest.mark.parametrize(
-    ("choice", "is_last"), [("auto", True), ("on", True), ("off", False)]
-)
+@pytest.mark.parametrize(("choice", "is_last"), [("auto", True), ("on", True), ("off", False)])
 def test_filters_lie_as_asked(choice: str, is_last: bool) -> None:
     streams = RandomStreams(dict.fromkeys(STREAM_NAMES, 0))
     model = undrawn(lambda: nn.Sequential(nn.Conv2d(3, 4, 3)))

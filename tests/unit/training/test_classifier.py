@@ -9,9 +9,9 @@ import torch
 from hpo.domain.decision import Action
 from hpo.domain.objective import At, Direction, Objective
 from hpo.training.config import METRICS, ClassifierConfig
+from hpo.training.data.batch import batch_bounds
 from hpo.training.data.prepare import prepare_data
 from hpo.training.keeper import LAST_EVERY_S
-from hpo.training.metrics import batch_bounds
 from hpo.training.task import BadConfigError, OutcomeKind, PublishedCheckpoint
 from hpo.training.tasks.classifier import evaluate_checkpoint, load_classifier
 from tests.unit.training.trials import RecordingReporter, SteppingClock, run, small_request
@@ -234,7 +234,9 @@ def test_a_batch_size_that_leaves_one_example_over_trains(
     cache_dir: Path, store: FileCheckpointStore, model: str
 ) -> None:
     request = small_request(cache_dir, {"batch_size": 157, "model": model, "epochs": 2})
-    assert ClassifierConfig.parse(request.config).split_sizes().num_train % 157 == 1
+    sizes = ClassifierConfig.parse(request.config).split_sizes()
+    assert sizes is not None
+    assert sizes.num_train % 157 == 1
     outcome, reporter = run(request, store)
     assert outcome.kind is OutcomeKind.FINISHED
     assert reporter.measurements[-1].examples_seen == 2 * 1257

@@ -76,8 +76,10 @@ def test_a_whole_float_is_a_whole_number() -> None:
         (
             "data",
             "digit",
-            f"is 'digit' (text), must be one of {', '.join(IMAGE_SETS)}, folder:PATH,"
-            " arrays:FILE.npz or package.module:function, did you mean 'digits'?",
+            (
+                f"is 'digit' (text), must be one of {', '.join(IMAGE_SETS)}, folder:PATH,"
+                " arrays:FILE.npz or package.module:function, did you mean 'digits'?"
+            ),
         ),
         (
             "batch_size",

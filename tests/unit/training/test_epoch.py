@@ -61,7 +61,7 @@ def plain_loop(
         each = functional.cross_entropy(outputs, labels_N, weight=weights_K, reduction="none")
         loss = each.mean()
         model.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         grads = torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
         norms.append(float(grads.norm()))
         if max_norm:
@@ -69,7 +69,7 @@ def plain_loop(
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.grad is not None:
-                    weight -= 0.1 * weight.grad
+                    weight.sub_(0.1 * weight.grad)
         losses.append(float(loss.detach()))
     return losses, norms
 
@@ -128,7 +128,9 @@ def test_the_update_ratio_is_that_of_the_last_update() -> None:
     losses, _ = plain_loop(again)
     assert len(losses) == 3
     # the last gradient is still there, and plain descent moves by it
-    change = torch.cat([(0.1 * w.grad).flatten() for w in again.parameters() if w.grad is not None])
+    change = torch.cat(
+        [(0.1 * w.grad).flatten() for w in again.parameters() if w.grad is not None]
+    )
     before = torch.cat([w.detach().flatten() for w in again.parameters()]) + change
     assert trained.update_ratio == pytest.approx(float(change.norm() / before.norm()), rel=1e-4)
 

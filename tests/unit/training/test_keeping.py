@@ -74,7 +74,7 @@ def test_a_trial_begins_from_the_weights_of_another(
     assert outcome.kind is OutcomeKind.FINISHED
 
     changed = InitialWeights(path=str(path), sha256="0" * 64)
-    with pytest.raises(BadConfigError, match="other/3@4, but .* is not what that trial wrote"):
+    with pytest.raises(BadConfigError, match=r"other/3@4, but .* is not what that trial wrote"):
         run(
             small_request(cache_dir, named, init_from=changed),
             FileCheckpointStore(tmp_path / "changed"),
@@ -95,9 +95,7 @@ def test_weights_that_are_not_there_are_a_sentence(
         run(small_request(cache_dir, {"init_from": text}), store)
 
 
-def test_patience_ends_training_with_a_reason(
-    cache_dir: Path, store: FileCheckpointStore
-) -> None:
+def test_patience_ends_training_with_a_reason(cache_dir: Path, store: FileCheckpointStore) -> None:
     request = small_request(cache_dir, {"lr": 1e-9, "epochs": 30, "patience": 2, "dropout": 0.0})
     outcome, told = run(request, store)
     assert outcome.kind is OutcomeKind.FINISHED

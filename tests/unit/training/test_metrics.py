@@ -18,8 +18,6 @@ class Given(nn.Module):
         return images_NCHW.flatten(1)
 
 
-
-
 def test_macro_f1_is_scikit_learns() -> None:
     generator = torch.Generator().manual_seed(0)
     outputs_NK = torch.randn(1100, 5, generator=generator)

@@ -14,7 +14,9 @@ def taken(plan: EpochPlan) -> list[list[int]]:
     updates = []
     for update in plan.updates:
         spans = [next(bounds) for _ in update.part_sizes]
-        updates.append(plan.indices_N[spans[0][0] : spans[-1][1]].tolist() if update.weight else [])
+        updates.append(
+            plan.indices_N[spans[0][0] : spans[-1][1]].tolist() if update.weight else []
+        )
     return updates
 
 
