@@ -4,6 +4,7 @@ It is started from stored code of any earlier version, so what it reads and prin
 `REPRODUCTION_VERSION` changes when that does.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -57,12 +58,20 @@ def forbid(folders: Sequence[str]) -> None:
 
 
 def _say(document: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+    """Print a line of the answer, past whatever `sys.stdout` stands for meanwhile."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.write(json.dumps(document) + "\n")
+        sys.__stdout__.flush()
 
 
 def main() -> None:
     """Train what stdin describes and print it."""
+    # What training or a user's code prints on the way is no line of the answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        _reproduce()
+
+
+def _reproduce() -> None:
     # Here and not at the top, since it imports what the stored version of it knows.
     from hpo.study.worker import request_from  # noqa: PLC0415
 
