@@ -16,7 +16,7 @@ from hpo.training.data.inspection.features import features, nearest
 
 NEAR_SHARE: Final = 0.2
 """An image is a near duplicate where it is closer than this share of the usual distance from an
-image to its nearest neighbour. On MNIST, whose digits are much alike, that names 12 pairs of
+image to its nearest neighbour. On MNIST, whose digits are much alike, that names 4 pairs of
 70 000 images."""
 
 MOST_COMPARED: Final = 60_000
