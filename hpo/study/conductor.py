@@ -314,9 +314,11 @@ class Conductor:
         goes_on = body.result["kind"] == "ended_by_decision"
         if goes_on and attempt.decision.action is not Action.PRUNE:
             return
+        remarks = [*body.result.get("findings", ())]
+        if body.result["kind"] == "finished" and body.result["message"]:
+            remarks.append(str(body.result["message"]))  # such as that it ended early
         notes = [
-            ev.Noted(number=attempt.key.trial, note=finding, at=self._now())
-            for finding in body.result.get("findings", ())
+            ev.Noted(number=attempt.key.trial, note=remark, at=self._now()) for remark in remarks
         ]
         if notes:
             self._emit(*notes)

@@ -44,14 +44,20 @@ class LineReporter:
         """Drop it: checkpoints of a reproduction are thrown away."""
 
 
-def forbid(folders: Sequence[str]) -> None:
-    """Refuse to open anything under these folders from now on, so that nothing can be copied."""
+def forbid(folders: Sequence[str], allowed: str | None = None) -> None:
+    """Refuse to open anything under these folders from now on, so that nothing can be copied.
+
+    Args:
+        folders: what must not be read.
+        allowed: the one file that may, since the trial itself began from it.
+    """
+    exempt = None if allowed is None else os.path.realpath(allowed)
     roots = tuple(os.path.realpath(folder) + os.sep for folder in folders)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if path.startswith(roots):
+            if path.startswith(roots) and path != exempt:
                 raise PermissionError(f"a reproduction must not read {path}")
 
     sys.addaudithook(watch)
@@ -81,7 +87,7 @@ def _reproduce() -> None:
     request = request_from(asked["request"])
     card = prepare_data(request.config, request.cache_dir, request.split_seed)
     _say({"data_fingerprint": card.fingerprint})
-    forbid(asked["forbidden"])
+    forbid(asked["forbidden"], request.init_from.path if request.init_from else None)
     outcome = train_trial(
         request,
         LineReporter(asked["last_epoch"]),

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from hpo.training.ranks import joined, rank_device
@@ -22,6 +23,7 @@ LEADER_GONE = 75
 def main() -> None:
     """Train along with rank 0."""
     asked: dict[str, Any] = json.loads(sys.stdin.readline())
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # rank 0 says everything for all
     threading.Thread(target=_end_with_leader, daemon=True).start()
     request = TrialRequest.from_json(asked["asked"]["request"])
     rank, num_ranks = asked["rank"], asked["num_ranks"]
