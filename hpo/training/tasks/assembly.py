@@ -65,6 +65,8 @@ def assemble(
     streams = RandomStreams(request.seeds, device)
     model = build_model(config, card, streams, is_restored=is_restored)
     if not is_restored:
+        for note in model.notes:
+            say(note)
         begin_from(model, config, request.init_from)
     if config.sync_batch_norm and not ranks.is_alone:
         _synchronise_norms(model, device)
