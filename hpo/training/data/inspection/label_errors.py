@@ -4,9 +4,9 @@ Source: Northcutt, Jiang, Chuang: Confident Learning, JAIR 70 (2021), section 3:
     doubt where the predicted probability of another class reaches what that class's own images
     reach on average.
 Differs: the probabilities are the mean of a cross-validated logistic regression and a vote of the
-    ten nearest images, and both must prefer the other class. It must be ahead of the label by
-    `MARGIN` of that average rather than reach it: of 30 labels planted among 1797 digits that
-    finds 26 with 3 others beside them, where the original rule finds 20 with 1 other.
+    ten nearest images. The other class must be ahead of the label by `MARGIN` of that average
+    rather than reach it. Of 30 labels planted among 1797 digits that finds 27, with 5 others
+    beside them; the original rule finds 20, with 1 other.
 
 Shapes: N images, K classes, D numbers an image.
 """
@@ -46,7 +46,7 @@ class Doubt:
     """In the whole set."""
     label: int
     suggested: int
-    """The class that both models prefer."""
+    """The class that the models prefer."""
     confidence: float
     """Of the suggested class, 0 to 1."""
     margin: float
@@ -81,9 +81,7 @@ def doubtful_labels(images_NCHW: Tensor, labels_N: Tensor, indices_N: Tensor) ->
     if len(classes) < 2:
         return LabelCheck(num_checked=0, accuracy=0.0, doubts=())
     rows_ND = features(images_NCHW, indices_N.tolist())
-    votes_NK = _votes(rows_ND, dense_N, len(classes))
-    logistic_NK = _logistic(rows_ND, dense_N)
-    mean_NK = (votes_NK + logistic_NK) / 2
+    mean_NK = (_votes(rows_ND, dense_N, len(classes)) + _logistic(rows_ND, dense_N)) / 2
     found = [
         Doubt(
             index=int(indices_N[row]),
@@ -92,7 +90,7 @@ def doubtful_labels(images_NCHW: Tensor, labels_N: Tensor, indices_N: Tensor) ->
             confidence=float(mean_NK[row, other]),
             margin=float(mean_NK[row, other] - mean_NK[row, dense_N[row]]),
         )
-        for row, other in _in_doubt(votes_NK, logistic_NK, dense_N)
+        for row, other in _in_doubt(mean_NK, dense_N)
     ]
     return LabelCheck(
         num_checked=len(indices_N),
@@ -101,16 +99,14 @@ def doubtful_labels(images_NCHW: Tensor, labels_N: Tensor, indices_N: Tensor) ->
     )
 
 
-def _in_doubt(votes_NK: Tensor, logistic_NK: Tensor, labels_N: Tensor) -> list[tuple[int, int]]:
+def _in_doubt(mean_NK: Tensor, labels_N: Tensor) -> list[tuple[int, int]]:
     """Return the rows whose label is in doubt, each with the class that is preferred."""
-    mean_NK = (votes_NK + logistic_NK) / 2
     own_N = mean_NK.gather(1, labels_N.unsqueeze(1)).squeeze(1)
     num_classes = mean_NK.shape[1]
     usual_K = torch.stack([own_N[labels_N == label].mean() for label in range(num_classes)])
     highest_N, best = mean_NK.max(dim=1)
-    is_agreed = (votes_NK.argmax(dim=1) == best) & (logistic_NK.argmax(dim=1) == best)
     is_ahead = highest_N - own_N >= MARGIN * usual_K[best]
-    rows = (is_agreed & is_ahead & (best != labels_N)).nonzero().flatten()
+    rows = (is_ahead & (best != labels_N)).nonzero().flatten()
     return [(int(row), int(best[row])) for row in rows]
 
 

@@ -126,6 +126,15 @@ def test_a_function_that_gives_no_images_is_explained(
         prepare_data(config(data=name), tmp_path / "cache", 0)
 
 
+def test_a_batch_larger_than_what_a_function_gives_is_told_before_the_first_step(
+    project: Path, tmp_path: Path
+) -> None:
+    asked = config(data="my_images:stripes", batch_size=43)
+    assert CLASSIFIER_SCHEMA.problems(asked) == []  # only calling it can tell
+    with pytest.raises(BadConfigError, match="batch_size is 43, must be at most 42"):
+        load_data(asked, tmp_path / "cache", 0, "cpu")
+
+
 def test_a_module_that_is_nowhere_is_told_before_training(project: Path) -> None:
     (problem,) = CLASSIFIER_SCHEMA.problems(config(data="no_such_module:images"))
     assert problem.key == "data"

@@ -127,16 +127,18 @@ def test_a_changed_image_is_decoded_again_and_an_unchanged_folder_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = counting(monkeypatch)
-    root = write_folder(tmp_path / "set", {"a": 10, "b": 10})
+    root = write_folder(tmp_path / "set", {"a": 10, "b": 10}, suffix=".bmp")
     asked = config(data=f"folder:{root}")
     first = prepare_data(asked, tmp_path / "cache", 0)
     assert prepare_data(asked, tmp_path / "cache", 0) == first
-    changed = root / "a" / "004.png"
+    changed = root / "a" / "004.bmp"
     stat = changed.stat()
-    pixels = np.array(Image.open(changed))
+    with Image.open(changed) as image:
+        pixels = np.array(image)
     pixels[0, 0] ^= 1
     Image.fromarray(pixels).save(changed)
     os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # a copy that keeps times
+    assert changed.stat().st_size == stat.st_size
     assert len(calls) == 1
     assert prepare_data(asked, tmp_path / "cache", 0).fingerprint != first.fingerprint
     assert len(calls) == 2
@@ -160,9 +162,9 @@ def test_a_renamed_class_is_other_data(tmp_path: Path, monkeypatch: pytest.Monke
     calls = counting(monkeypatch)
     root = write_folder(tmp_path / "set", {"a": 10, "b": 10})
     prepare_data(config(data=f"folder:{root}"), tmp_path / "cache", 0)
-    (root / "a").rename(root / "z")
+    (root / "a").rename(root / "aa")
     card = prepare_data(config(data=f"folder:{root}"), tmp_path / "cache", 0)
-    assert card.class_labels == ("b", "z")
+    assert card.class_labels == ("aa", "b")
     assert len(calls) == 2
 
 
