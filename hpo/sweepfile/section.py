@@ -196,6 +196,8 @@ def read_value(node: Node, path: str, key: ConfigKey | None, problems: Problems)
     """
     if key is None:
         return read_scalar(node, path, problems)
+    if key.default == "" and isinstance(node, ScalarNode) and node.value == "":
+        return ""  # "none of them", where that can be said
     value: Value | None
     if key.kind == "int":
         value = read_integer(node, path, problems)
