@@ -11,6 +11,8 @@ from torch import nn
 from torch.nn import functional
 from torchvision.ops import StochasticDepth
 
+from hpo.sweepfile.problem import SweepFileError
+from hpo.sweepfile.sweep import parse_sweep
 from hpo.training.config import CLASSIFIER_SCHEMA
 from hpo.training.determinism import seeded_generator
 from hpo.training.keys.models import torchvision_name
@@ -224,3 +226,17 @@ def test_checking_a_model_by_name_needs_no_file(tmp_path: Path) -> None:
     assert "is no torchvision model" in problems(pretrained=True)["pretrained"]
     assert problems(model="resnet18", pretrained=True) == {}
     assert "must be true, false or the path" in problems(pretrained=3)["pretrained"]
+
+
+def test_pretrained_is_written_as_a_flag_or_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w.pth").touch()
+    for written, expected in (("true", True), ("false", False), ("w.pth", "w.pth")):
+        text = f"baseline: {{data: digits, model: resnet18, pretrained: {written}}}\n"
+        text += "vary: {backbone_lr_scale: [0.1, 1.0]}\n"
+        sweep = parse_sweep(text, file="s.yaml", task=CLASSIFIER_SCHEMA)
+        assert sweep.baseline["pretrained"] == expected
+    with pytest.raises(SweepFileError, match=r"s.yaml:1: baseline.pretrained: .*must be text"):
+        parse_sweep(text.replace("w.pth", "3"), file="s.yaml", task=CLASSIFIER_SCHEMA)
