@@ -233,6 +233,7 @@ def test_pretrained_is_written_as_a_flag_or_a_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("w.pth").touch()
+    text = ""
     for written, expected in (("true", True), ("false", False), ("w.pth", "w.pth")):
         text = f"baseline: {{data: digits, model: resnet18, pretrained: {written}}}\n"
         text += "vary: {backbone_lr_scale: [0.1, 1.0]}\n"
