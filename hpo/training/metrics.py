@@ -44,14 +44,14 @@ class Scores:
 
 
 def num_correct(outputs_NK: Tensor, targets: Tensor, loss: Loss = CROSS_ENTROPY) -> Tensor:
-    """Return how many answers are right, as a float64 tensor on the device.
+    """Return how many answers are right, as a tensor on the device.
 
     Classes, also mixed ones: the largest logit is at the (largest) class. Labels judged alone: the
     share of an example's labels whose logit has the right sign. Numbers: the share of an example's
     outputs within 0.5.
     """
     if not targets.is_floating_point():
-        return (outputs_NK.argmax(dim=1) == targets).sum().double()
+        return (outputs_NK.argmax(dim=1) == targets).sum()
     match loss.target_kind:
         case TargetKind.MULTILABEL:
             return ((outputs_NK > 0) == (targets > 0.5)).double().mean(dim=1).sum()
@@ -59,7 +59,7 @@ def num_correct(outputs_NK: Tensor, targets: Tensor, loss: Loss = CROSS_ENTROPY)
             distance_NK = (outputs_NK - targets.reshape(outputs_NK.shape)).abs()
             return (distance_NK < 0.5).double().mean(dim=1).sum()
         case TargetKind.CLASS | TargetKind.SOFT:
-            return (outputs_NK.argmax(dim=1) == targets.argmax(dim=1)).sum().double()
+            return (outputs_NK.argmax(dim=1) == targets.argmax(dim=1)).sum()
 
 
 @torch.inference_mode()

@@ -1,6 +1,7 @@
 """Puts a trial of the built-in classifier together from its configuration."""
 
 import hashlib
+from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
@@ -118,6 +119,9 @@ def assemble(
 def _augment(config: ClassifierConfig, dataset: Dataset, streams: RandomStreams) -> Augment:
     augmentation = build_augmentation(config, dataset.card, streams.augmentation)
     num_classes = dataset.card.num_classes
+    is_off = not any(astuple(augmentation.strengths)) and augmentation.rand_augment is None
+    if is_off and augmentation.mixing is None:
+        return lambda images_NCHW, labels: (images_NCHW, labels)
 
     def augment(images_NCHW: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return augmentation.mix(augmentation(images_NCHW), labels, num_classes)
