@@ -26,7 +26,7 @@ def command(
     """
     import dataclasses
 
-    from hpo.cli.output import answer, answer_json, answer_table, note
+    from hpo.cli.output import answer, answer_json, answer_table, answer_wrapped, note
     from hpo.errors import HpoError
     from hpo.study.checkup import Verdict, check_up
     from hpo.study.intake import read_sweep_file
@@ -42,9 +42,12 @@ def command(
         answer_json({"is_fit": not num_faults, "checks": list(map(dataclasses.asdict, checks))})
     else:
         answer_table(
-            ["check", "", "found", "what to do"],
-            [[check.name, check.verdict, check.found, check.remedy] for check in checks],
+            ["check", "", "found"],
+            [[check.name, check.verdict, check.found] for check in checks],
         )
+        for check in checks:
+            if check.remedy:
+                answer_wrapped(f"{check.name}: ", check.remedy)
         answer("")
         warnings = sum(check.verdict is Verdict.WARNING for check in checks)
         answer(

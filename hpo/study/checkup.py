@@ -303,7 +303,7 @@ def _mlflow(executor: Executor, home: Home, scratch: Path) -> Check:
     payload = {"uri": uri, "artifacts": str(scratch if is_new else home.artifacts)}
     began_s = time.monotonic()
     call(executor, f"{WORKER}:mlflow_store", payload, scratch / "log")
-    what = "a new store can be made" if is_new else f"{uri} opens"
+    what = "a new store can be made" if is_new else f"{named or 'the store of this home'} opens"
     return Check(
         name="mlflow", verdict=Verdict.OK, found=f"{what} ({time.monotonic() - began_s:.1f} s)"
     )

@@ -172,4 +172,4 @@ def _shape_text(shape: Shape) -> str:
 
 def _kind(module: nn.Module) -> str:
     name, sizes = type(module).__name__, module.extra_repr()
-    return f"{name}({sizes})" if sizes and len(sizes) <= 40 else name
+    return f"{name}({sizes})" if sizes and len(sizes) <= 70 else name

@@ -64,7 +64,7 @@ def _product(left: torch.Tensor) -> torch.Tensor:
 
 
 def _gradient(images_NCHW: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
-    filters = filters.requires_grad_()
+    filters = filters.detach().clone().requires_grad_()
     functional.conv2d(images_NCHW, filters, padding=1).square().mean().backward()  # type: ignore[no-untyped-call]
     if filters.grad is None:
         raise RuntimeError("a convolution gives no gradient")

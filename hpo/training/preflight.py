@@ -204,7 +204,7 @@ def _stage(what: str) -> Iterator[None]:
     except PreflightError:
         raise
     except BadConfigError as error:
-        raise PreflightError(str(error)) from error
+        raise PreflightError(str(error), getattr(error, "__notes__", [])) from error
     except Exception as error:  # user code and kernels may raise anything
         text = str(error).splitlines()[0] if str(error) else ""
         if "empty parameter list" in text:

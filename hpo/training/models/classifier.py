@@ -16,6 +16,7 @@ from hpo.training.data.card import DataCard
 from hpo.training.determinism import RandomStreams
 from hpo.training.keys.models import pretrained_size, torchvision_name
 from hpo.training.keys.torchvision_models import TORCHVISION_MODELS
+from hpo.training.layers import tracing
 from hpo.training.models.factory import call_factory
 from hpo.training.models.head import frozen_norms, head_name, is_below
 from hpo.training.models.initialisation import initialise, without_weights
@@ -236,16 +237,19 @@ def _check_output(config: ClassifierConfig, card: DataCard, model: Classifier) -
     """
     sizes = " x ".join(str(size) for size in card.image_shape)
     model.eval()
-    try:
-        with torch.no_grad():
+    with torch.no_grad(), tracing(model) as trace:
+        try:
             logits_NK = model(torch.zeros(1, *card.image_shape))
-    except Exception as error:  # a network that is not ours may raise anything
-        raise BadConfigError(
-            f"model is {config.model}, which cannot take images of {sizes}"
-            f" ({type(error).__name__}: {error}); write a larger image_size or another model"
-        ) from error
-    finally:
-        model.train()
+        except Exception as error:  # a network that is not ours may raise anything
+            problem = BadConfigError(
+                f"model is {config.model}, which cannot take images of {sizes}: at {trace.failed}"
+                f" ({type(error).__name__}: {error}); write a larger image_size or another model"
+            )
+            for line in trace.table():
+                problem.add_note(line)
+            raise problem from error
+        finally:
+            model.train()
     if not isinstance(logits_NK, Tensor) or logits_NK.shape != (1, card.num_classes):
         shape = tuple(logits_NK.shape) if isinstance(logits_NK, Tensor) else type(logits_NK)
         raise BadConfigError(
