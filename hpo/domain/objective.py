@@ -32,6 +32,11 @@ class Objective:
     at: At = At.BEST
     """The epoch whose value counts, and whose checkpoint is kept as best."""
 
+    def __post_init__(self) -> None:
+        # Text from JSON compares equal to a member but is none, and would pass for the other one.
+        object.__setattr__(self, "direction", Direction(self.direction))
+        object.__setattr__(self, "at", At(self.at))
+
     def loss(self, value: float) -> float:
         """Return `value` so that smaller is better."""
         return value if self.direction is Direction.MINIMIZE else -value

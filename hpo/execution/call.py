@@ -38,9 +38,7 @@ def call(
     """
     slot = executor.take_slot()
     if slot is None:
-        raise NoSlotError(
-            "no device is free; wait for the other study, or name another device"
-        )
+        raise NoSlotError("no device is free; wait for the other study, or name another device")
     key = AttemptKey(trial=-1, attempt=1, token=f"call-{next(_count)}")
     executor.submit(
         Job(attempts=(key,), entry_point=entry_point, payload=payload, log_path=log_path), slot

@@ -1,5 +1,6 @@
 """Is everything here that a study needs, and does it work? Each answer comes from trying it."""
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -318,7 +319,7 @@ def _speed(executor: Executor, home: Home, sweep: Sweep | None, scratch: Path) -
         "config": config,
         "seeds": trial_seeds(seed, 0),
         "split_seed": split_seed(seed),
-        "objective": {"metric": Objective(metric="val_loss").metric},
+        "objective": dataclasses.asdict(Objective(metric="val_loss")),
         "device": slot.device,
         "num_threads": slot.num_threads,
         "cache_dir": str(home.cache if home.cache.exists() else scratch),

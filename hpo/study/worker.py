@@ -15,7 +15,6 @@ import psutil
 
 from hpo.clock import SystemClock
 from hpo.domain.decision import CONTINUE, Action, Decision
-from hpo.domain.objective import Objective
 from hpo.domain.trial import CheckpointRef, FailureKind, Measurement
 from hpo.execution.channel import Channel
 from hpo.execution.entry_point import FailedTrialError
@@ -23,7 +22,7 @@ from hpo.execution.message import CheckpointWritten, Progress, Report, Started
 from hpo.training.data.prepare import prepare_data
 from hpo.training.preflight import PreflightError, preflight
 from hpo.training.range_test import range_test
-from hpo.training.task import BadConfigError, InitialWeights, PublishedCheckpoint, TrialRequest
+from hpo.training.task import BadConfigError, PublishedCheckpoint, TrialRequest
 from hpo.training.tasks.classifier import evaluate_checkpoint, train_trial
 from tracking.checkpoints import CheckpointDamagedError, FileCheckpointStore
 
@@ -50,16 +49,7 @@ class ChannelReporter:
 
 def request_from(payload: Mapping[str, Any]) -> TrialRequest:
     """Read a training request from its JSON form, which `hpo.study.compose` writes."""
-    return TrialRequest(
-        config=payload["config"],
-        seeds=payload["seeds"],
-        split_seed=payload["split_seed"],
-        objective=Objective(**payload["objective"]),
-        device=payload["device"],
-        num_threads=payload["num_threads"],
-        cache_dir=Path(payload["cache_dir"]),
-        init_from=InitialWeights(**payload["init_from"]) if payload.get("init_from") else None,
-    )
+    return TrialRequest.from_json(payload)
 
 
 def prepare(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:
