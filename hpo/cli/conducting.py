@@ -15,6 +15,8 @@ from hpo.study.compose import conduct, is_spent
 from hpo.study.conclusion import as_json, conclude
 from hpo.study.home import Home
 from hpo.study.ownership import own
+from hpo.study.preflight import PreflightFailedError
+from hpo.study.removal import remove
 
 
 @contextlib.contextmanager
@@ -24,10 +26,14 @@ def owning(home: Home, study: str) -> Iterator[None]:
         yield
 
 
-def conduct_and_conclude(row: StudyRow, home: Home, ledger: Ledger, *, is_json: bool) -> None:
+def conduct_and_conclude(
+    row: StudyRow, home: Home, ledger: Ledger, *, is_json: bool, is_preflighting: bool = False
+) -> None:
     """Run a study to its end, print its conclusion, and raise what its end means.
 
     Raises:
+        PreflightFailedError: it was tried first and does not train; a study without trials is
+            removed, so that the mended file can be run.
         InterruptedStudyError: it was interrupted and can be resumed.
         FailureBudgetError: too many of its trials failed.
     """
@@ -36,14 +42,19 @@ def conduct_and_conclude(row: StudyRow, home: Home, ledger: Ledger, *, is_json: 
         note(f"{row.name} is finished; every trial of it has ended")
     else:
         with RunView(archive.sweep_of(row), ledger.trials(row.uid)) as view:
-            study = conduct(
-                row,
-                home=home,
-                ledger=ledger,
-                clock=SystemClock(),
-                subscribers=[view.take],
-                announce=view.say,
-            )
+            try:
+                study = conduct(
+                    row,
+                    home=home,
+                    ledger=ledger,
+                    clock=SystemClock(),
+                    view=view,
+                    is_preflighting=is_preflighting,
+                )
+            except PreflightFailedError:
+                if not ledger.trials(row.uid):
+                    remove(ledger, row, home)
+                raise
     conclusion = conclude(study)
     if is_json:
         answer_json(as_json(conclusion))

@@ -12,6 +12,8 @@ VERBS: dict[str, str] = {
     "init": "Write a commented sweep file to begin with.",
     "validate": "Check a sweep file; train nothing.",
     "plan": "Show the trials of a sweep, and what they will take.",
+    "data": "Look at the data of a sweep before training on it.",
+    "lr-find": "Find a range of learning rates worth searching.",
     "run": "Run a sweep, or go on with it.",
     "resume": "Go on with a study that was interrupted.",
     "stop": "Ask a running study to stop after its running epochs.",
@@ -20,8 +22,10 @@ VERBS: dict[str, str] = {
     "best": "Name the winner, test it once, export it.",
     "compare": "Compare trials, or the configurations of a study.",
     "reproduce": "Train a trial again from stored code and compare.",
+    "evaluate": "Evaluate a trial's best checkpoint on a split.",
     "logs": "Print what a trial printed.",
     "ui": "Open the MLflow UI on this home.",
+    "doctor": "Try everything that a study needs on this machine.",
     "delete": "Delete a study and everything of it.",
 }
 """Every verb with its line of help. `hpo/cli/VERB.py` holds the command, named after it."""
@@ -57,7 +61,7 @@ class VerbGroup(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-MODULES = {"list": "list_studies"}
+MODULES = {"list": "list_studies", "lr-find": "lr_find"}
 """Verbs whose name is no good name for a module."""
 
 

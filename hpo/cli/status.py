@@ -12,7 +12,7 @@ from hpo.study.home import Home
 @json_option
 def command(study: str | None, home: Home, is_json: bool) -> None:  # noqa: FBT001
     """Show the trials of STUDY, or of the one that ended last."""
-    from hpo.cli.output import answer, answer_json, answer_table, duration
+    from hpo.cli.output import answer, answer_json, answer_table, answer_wrapped, duration
     from hpo.domain.trial import TrialState
     from hpo.study import archive
     from hpo.study.naming import run_name
@@ -61,12 +61,17 @@ def command(study: str | None, home: Home, is_json: bool) -> None:  # noqa: FBT0
                 trial.num_epochs or None,
                 f"{trial.value:.4f}" if trial.value is not None else None,
                 trial.num_attempts or None,
-                "; ".join(filter(None, [trial.reason, *notes.get(trial.number, ())])),
+                trial.reason,
             ]
             for trial in loaded.trials
         ],
         numeric=[0, 3, 4, 5],
     )
+    if notes:
+        answer("")
+    for number, remarks in sorted(notes.items()):
+        for remark in remarks:
+            answer_wrapped(f"{row.name}/{number}  ", remark)
     counts = ", ".join(
         f"{loaded.count(state)} {state.value.lower()}"
         for state in TrialState

@@ -64,7 +64,7 @@ class CheckpointPublished:
     number: int
     token: str
     kind: str
-    """`last` or `best`."""
+    """`last`, `best`, or `@7` for epoch 7 kept for good; at most 8 letters."""
     checkpoint: CheckpointRef
     at: str
 

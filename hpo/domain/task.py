@@ -13,15 +13,15 @@ class ConfigKey:
 
     name: str
     kind: str
-    """`int`, `float`, `text` or `bool`."""
+    """`int`, `float`, `text`, `bool` or `bool or text`."""
     default: Value | None
     """None means the key is required."""
     doc: str
     """One line for people: meaning, unit, range."""
     choices: tuple[Value, ...] | None = None
     """The only values allowed; None means any of the kind."""
-    only_with: tuple[str, Value] | None = None
-    """Another key and the value it must have for this key to be read at all; None means always."""
+    only_with: tuple[str, tuple[Value, ...]] | None = None
+    """Another key, and the values of which it must have one for this key to be read; or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,9 @@ class Measurement:
     """By name: `train_loss`, `val_loss`, ... . All finite."""
 
 
-TIMING_METRICS = frozenset({"epoch_s", "examples_per_s"})
+TIMING_METRICS = frozenset(
+    {"epoch_s", "data_s", "compute_s", "examples_per_s", "peak_memory_bytes"}
+)
 """Metrics that measure the machine rather than the model; two equal runs differ in them."""
 
 

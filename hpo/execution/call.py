@@ -17,6 +17,10 @@ class CallFailedError(HpoError):
     """The called function raised; the message is its own."""
 
 
+class NoSlotError(CallFailedError):
+    """Every slot is taken, here or by another process."""
+
+
 def call(
     executor: Executor,
     entry_point: str,
@@ -29,13 +33,12 @@ def call(
     The executor must be idle: while a call runs, nothing else is collected.
 
     Raises:
+        NoSlotError: no slot is free.
         CallFailedError: the function raised, or its process died.
     """
     slot = executor.take_slot()
     if slot is None:
-        raise CallFailedError(
-            "no device is free; wait for the other study, or name another device"
-        )
+        raise NoSlotError("no device is free; wait for the other study, or name another device")
     key = AttemptKey(trial=-1, attempt=1, token=f"call-{next(_count)}")
     executor.submit(
         Job(attempts=(key,), entry_point=entry_point, payload=payload, log_path=log_path), slot

@@ -18,7 +18,7 @@ class Slot:
     device: str
     """What the attempt trains on, as it sees it: `cpu`, `cuda:0` or `mps`."""
     visible_device: str | None
-    """The identity of the GPU that the attempt alone sees; None without one."""
+    """The identity of the GPU that the attempt alone sees, of several with commas; or None."""
     num_threads: int
     """Torch threads of the attempt, at least 1."""
 

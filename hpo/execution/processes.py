@@ -57,8 +57,7 @@ class ProcessExecutor:
         ours, theirs = socket.socketpair()
         job.log_path.parent.mkdir(parents=True, exist_ok=True)
         log = os.open(job.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        lock = self._pool.lock_descriptor(slot)
-        descriptors = [theirs.fileno(), log, *([] if lock is None else [lock])]
+        descriptors = [theirs.fileno(), log, *self._pool.lock_descriptors(slot)]
         environment = {}
         if slot.visible_device is not None:
             environment["CUDA_VISIBLE_DEVICES"] = slot.visible_device

@@ -22,7 +22,7 @@ class SlotPool:
     def __init__(self, slots: tuple[Slot, ...], lock_folder: Path = LOCK_FOLDER) -> None:
         self._free = list(slots)
         self._lock_folder = lock_folder
-        self._locks: dict[int, int] = {}
+        self._locks: dict[int, list[int]] = {}
 
     def take(self) -> Slot | None:
         """Take a slot, or return None when each is taken here or by another process."""
@@ -33,23 +33,26 @@ class SlotPool:
         return None
 
     def _lock(self, slot: Slot) -> bool:
-        descriptor = _open_for_all(self._lock_folder / f"{slot.visible_device}.lock")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        self._locks[slot.index] = descriptor
+        taken: list[int] = []
+        for device in (slot.visible_device or "").split(","):
+            descriptor = _open_for_all(self._lock_folder / f"{device}.lock")
+            taken.append(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                for opened in taken:
+                    os.close(opened)
+                return False
+        self._locks[slot.index] = taken
         return True
 
-    def lock_descriptor(self, slot: Slot) -> int | None:
-        """Return the open lock of a taken slot, for the attempt to inherit; None without one."""
-        return self._locks.get(slot.index)
+    def lock_descriptors(self, slot: Slot) -> list[int]:
+        """Return the open locks of a taken slot's GPUs, for the attempt to inherit."""
+        return self._locks.get(slot.index, [])
 
     def release(self, slot: Slot) -> None:
         """Give a slot back."""
-        descriptor = self._locks.pop(slot.index, None)
-        if descriptor is not None:
+        for descriptor in self._locks.pop(slot.index, []):
             os.close(descriptor)
         self._free.append(slot)
         self._free.sort(key=lambda free: free.index)

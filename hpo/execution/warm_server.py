@@ -26,6 +26,9 @@ from typing import Any
 from hpo.execution.entry_point import run_entry_point
 from hpo.execution.orphan import die_with_parent
 
+_MOST_DESCRIPTORS = 80
+"""Of one request: the channel, the log, and a lock for each of at most 64 GPUs."""
+
 
 def serve(connection: socket.socket, preload: list[str]) -> None:
     """Import `preload`, then fork a process for each request until the connection closes."""
@@ -57,7 +60,7 @@ def serve(connection: socket.socket, preload: list[str]) -> None:
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Read one request, which may come in pieces; the descriptors come with the first."""
-    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 8)
+    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, _MOST_DESCRIPTORS)
     while not data.endswith(b"\n"):
         piece = connection.recv(1 << 16)
         if not piece:
@@ -119,7 +122,7 @@ def _become_job(request: dict[str, Any], descriptors: list[int], server: int) ->
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     die_with_parent(server)
-    channel, log = descriptors[:2]  # a third one is the slot's lock, held by being open
+    channel, log = descriptors[:2]  # the others are the locks of the slot, held by being open
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

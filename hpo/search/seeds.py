@@ -7,8 +7,11 @@ The derivation is a promise: a study recorded today is reproduced by any later v
 
 import hashlib
 
-STREAMS = ("init", "data_order", "augmentation", "dropout")
-"""The random streams of one trial, each with its own seed."""
+STREAMS = ("init", "data_order", "augmentation", "dropout", "resplit")
+"""The random streams of one trial, each with its own seed.
+
+`resplit` divides train from val where a study asks for that in each replicate.
+"""
 
 
 def derive_seed(study_seed: int, replicate: int, stream: str) -> int:
@@ -36,6 +39,7 @@ def trial_seeds(study_seed: int, replicate: int) -> dict[str, int]:
 def split_seed(study_seed: int) -> int:
     """Return the seed of the split into training and validation data.
 
-    One for the whole study: replicates repeat the training, not the split.
+    One for the whole study: replicates repeat the training, not the split. With `resplit: true` it
+    draws the test split alone.
     """
     return derive_seed(study_seed, 0, "split")

@@ -8,7 +8,7 @@ from hpo.domain.attempt import Attempt
 from hpo.domain.event import StudyEvent
 from hpo.domain.objective import Direction
 from hpo.domain.study import StudyState
-from hpo.domain.trial import Trial, TrialState
+from hpo.domain.trial import CheckpointRef, Trial, TrialState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,10 @@ class Ledger(Protocol):
 
     def trials(self, study_uid: str) -> tuple[Trial, ...]:
         """Return every trial of a study by number."""
+        ...
+
+    def checkpoint(self, study_uid: str, number: int, kind: str) -> CheckpointRef | None:
+        """Return a trial's newest checkpoint of a kind: `last`, `best`, or `@7` of epoch 7."""
         ...
 
     def attempts(self, study_uid: str, number: int) -> tuple[Attempt, ...]:

@@ -202,6 +202,25 @@ class SqlLedger:
             )
         return found
 
+    def checkpoint(self, study_uid: str, number: int, kind: str) -> CheckpointRef | None:
+        """Return a trial's newest checkpoint of a kind: `last`, `best`, or `@7` of epoch 7."""
+        table, trials = hpo_schema.checkpoints, hpo_schema.trials
+        with self._engine.begin() as connection:
+            row = connection.execute(
+                sa.select(table)
+                .join(trials, trials.c.trial_id == table.c.trial_id)
+                .where(
+                    trials.c.study_id == self._study_id(connection, study_uid),
+                    trials.c.number == number,
+                    table.c.kind == kind,
+                )
+            ).one_or_none()
+        if row is None:
+            return None
+        return CheckpointRef(
+            uri=row.uri, sha256=row.sha256, epoch=row.epoch, num_bytes=row.num_bytes
+        )
+
     def attempts(self, study_uid: str, number: int) -> tuple[Attempt, ...]:
         """Return every attempt at a trial, in order."""
         table, trials, environments = (

@@ -5,18 +5,19 @@ import dataclasses
 import json
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import hpo
 import tracking
 from hpo.clock import Clock
 from hpo.domain.attempt import Environment
+from hpo.domain.event import StudyEvent
 from hpo.domain.study import Study, StudyState
 from hpo.domain.sweep import Execution, Sweep
-from hpo.domain.trial import Trial
+from hpo.domain.trial import PlannedTrial, Role, Trial, TrialState
 from hpo.execution.call import call
 from hpo.execution.executor import Executor, Job, Slot
 from hpo.execution.inventory import Inventory, take_inventory
@@ -32,12 +33,14 @@ from hpo.search.sampler import make_sampler
 from hpo.search.seeds import split_seed, trial_seeds
 from hpo.storage.ledger import Ledger, NewStudy, StudyRow
 from hpo.study import archive
+from hpo.study.beginning import beginning_of, check_beginnings, devices_per_trial
 from hpo.study.conclusion import conclude
-from hpo.study.conductor import StudyParts, Subscriber
+from hpo.study.conductor import StudyParts
 from hpo.study.history import History
 from hpo.study.home import Home
 from hpo.study.lineage import lineage_of
 from hpo.study.mirror import Mirror
+from hpo.study.preflight import ensure_trains
 from hpo.study.runner import run_study
 from hpo.sweepfile.dump import dump_sweep
 from tracking.digest import store_sources
@@ -52,16 +55,25 @@ PRELOAD = (WORKER, "hpo.training.warm")
 SOURCES = (Path(hpo.__file__).parent, Path(tracking.__file__).parent)
 """The packages whose code decides what a built-in trial computes."""
 
-Announce = Callable[[str], None]
-"""Takes one line for people about what is being done."""
+
+class View(Protocol):
+    """Shows people what is being done."""
+
+    def take(self, event: StudyEvent) -> None:
+        """Show an event of the study."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        ...
 
 
 @contextlib.contextmanager
 def open_executor(
-    execution: Execution, inventory: Inventory | None = None
+    execution: Execution, inventory: Inventory | None = None, num_devices: int = 1
 ) -> Iterator[ProcessExecutor]:
-    """Run jobs on this machine for as long as the context lasts."""
-    slots = place(execution, inventory or take_inventory())
+    """Run jobs on this machine, each on so many devices, for as long as the context lasts."""
+    slots = place(execution, inventory or take_inventory(), num_devices)
     executor = ProcessExecutor(slots, _launcher(), SlotPool(slots))
     try:
         yield executor
@@ -75,7 +87,12 @@ def _launcher() -> Launcher:
 
 
 def create_study(ledger: Ledger, sweep: Sweep, source: str, clock: Clock) -> StudyRow:
-    """Add a study for a sweep and return it."""
+    """Add a study for a sweep and return it.
+
+    Raises:
+        NotFoundError: the weights that its trials begin from are not there.
+    """
+    check_beginnings(sweep, ledger)
     ledger.create_study(
         NewStudy(
             uid=uuid.uuid4().hex[:12],
@@ -138,7 +155,20 @@ def training_request(home: Home, sweep: Sweep, trial: Trial, slot: Slot) -> dict
         "device": slot.device,
         "num_threads": slot.num_threads,
         "cache_dir": str(home.cache),
+        "init_from": beginning_of(trial.plan.config, home),
     }
+
+
+def baseline_request(home: Home, sweep: Sweep, slot: Slot) -> dict[str, Any]:
+    """Return the training request of a sweep's baseline, first replicate."""
+    plan = PlannedTrial(
+        number=0,
+        params={name: sweep.baseline[name] for name in sweep.space.names},
+        config=sweep.baseline,
+        replicate=0,
+        role=Role.BASELINE,
+    )
+    return training_request(home, sweep, Trial(plan=plan, state=TrialState.WAITING), slot)
 
 
 def prepare_data(executor: Executor, home: Home, sweep: Sweep) -> dict[str, Any]:
@@ -170,27 +200,34 @@ def conduct(  # the parts of a run, named at the one call
     home: Home,
     ledger: Ledger,
     clock: Clock,
-    subscribers: Sequence[Subscriber],
-    announce: Announce,
+    view: View,
+    is_preflighting: bool = False,
 ) -> Study:
     """Run a study whose owner this process is, until it ends or is asked to stop.
 
     Returns:
         The study as it stands then.
+
+    Raises:
+        PreflightFailedError: the baseline was tried first and does not train.
     """
     sweep = archive.sweep_of(row)
     with contextlib.ExitStack() as stack:
         mirror = stack.enter_context(Mirror.open(home, row.uid, sweep))
-        executor = stack.enter_context(open_executor(sweep.execution))
+        num_devices = devices_per_trial(sweep)
+        executor = stack.enter_context(open_executor(sweep.execution, num_devices=num_devices))
         history = History(ledger.trials(row.uid))
         sampler = make_sampler(sweep)
-        announce(f"preparing {sweep.baseline.get('data', 'data')}")
+        view.say(f"preparing {sweep.baseline.get('data', 'data')}")
         card = prepare_data(executor, home, sweep)
         environment = environment_of(home, card["fingerprint"])
+        if is_preflighting:
+            request = baseline_request(home, sweep, executor.slots[0])
+            ensure_trains(executor, request, environment, home, view.say)
         mirror.begin(archive.load(ledger, row), environment, ledger)
         interruption = stack.enter_context(interruptible())
         num_threads = executor.slots[0].num_threads
-        announce(
+        view.say(
             f"{len(executor.slots)} workers on {executor.slots[0].device},"
             f" {num_threads} thread{'s' if num_threads > 1 else ''} each"
         )
@@ -207,7 +244,7 @@ def conduct(  # the parts of a run, named at the one call
                 environment=environment,
                 clock=clock,
                 interruption=interruption,
-                subscribers=[mirror.take, *subscribers],
+                subscribers=[mirror.take, view.take],
                 running_s=row.running_s,
             )
         )
@@ -215,7 +252,7 @@ def conduct(  # the parts of a run, named at the one call
         announce("waiting until MLflow has the last records")
         remark = mirror.end(study, conclude(study))
         if remark:
-            announce(remark)
+            view.say(remark)
     return study
 
 

@@ -302,6 +302,7 @@ class Conductor:
 
     def _take_outcome(self, attempt: _Attempt, body: Finished) -> None:
         digest = body.result.get("weights_sha256")
+        self._note_findings(attempt, body)
         match body.result["kind"], attempt.decision.action:
             case "diverged", _:
                 text = str(body.result["message"])
@@ -312,6 +313,20 @@ class Conductor:
                 self._end_trial(attempt, TrialState.PRUNED, attempt.decision.reason, digest=digest)
             case _:
                 self._interrupt(attempt, attempt.decision.reason)
+
+    def _note_findings(self, attempt: _Attempt, body: Finished) -> None:
+        """Put on record what an ended training says of itself; one that goes on says it later."""
+        goes_on = body.result["kind"] == "ended_by_decision"
+        if goes_on and attempt.decision.action is not Action.PRUNE:
+            return
+        remarks = [*body.result.get("findings", ())]
+        if body.result["kind"] == "finished" and body.result["message"]:
+            remarks.append(str(body.result["message"]))  # such as that it ended early
+        notes = [
+            ev.Noted(number=attempt.key.trial, note=remark, at=self._now()) for remark in remarks
+        ]
+        if notes:
+            self._emit(*notes)
 
     def take_end(self, ended: JobEnded) -> None:
         """Take in that a job's process is gone."""

@@ -6,6 +6,7 @@ from hpo.domain.sweep import Sweep
 from hpo.domain.trial import PlannedTrial, Trial, TrialState
 from hpo.execution.call import call
 from hpo.search.sampler import make_sampler
+from hpo.study.beginning import devices_per_trial
 from hpo.study.compose import WORKER, open_executor, prepare_data, training_request
 from hpo.study.home import Home
 
@@ -39,7 +40,7 @@ def estimate(sweep: Sweep, home: Home) -> Estimate:
     baseline_epochs = int(sweep.baseline.get("epochs", 1))
     planned_epochs = sum(int(plan.config.get("epochs", 1)) for plan in planned)
     num_epochs = planned_epochs + (num_trials - len(planned)) * baseline_epochs
-    with open_executor(sweep.execution) as executor:
+    with open_executor(sweep.execution, num_devices=devices_per_trial(sweep)) as executor:
         prepare_data(executor, home, sweep)
         slot, num_workers = executor.slots[0], len(executor.slots)
         trial = Trial(plan=planned[0], state=TrialState.WAITING)

@@ -16,7 +16,7 @@ from hpo.execution.call import CallFailedError, call
 from hpo.execution.executor import Executor
 from hpo.export.bundle import ExportError
 from hpo.export.publication import check_destination
-from hpo.search.seeds import split_seed
+from hpo.search.seeds import split_seed, trial_seeds
 from hpo.storage.ledger import Ledger
 from hpo.study.home import Home
 from hpo.study.lineage import recorded_seeds
@@ -80,6 +80,9 @@ def export_trial(
             "sha256": checkpoint.sha256,
             "config": dict(order.trial.plan.config),
             "split_seed": split_seed(order.study.sweep.seed),
+            "resplit_seed": trial_seeds(order.study.sweep.seed, order.trial.plan.replicate)[
+                "resplit"
+            ],
             "data_fingerprint": attempts[-1].environment.data_fingerprint,
             "num_threads": executor.slots[0].num_threads,
             "reported": {"accuracy": metrics["val_accuracy"], "device": attempts[-1].device},

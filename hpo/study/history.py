@@ -67,7 +67,8 @@ def _evolve(
         case ev.CheckpointPublished():
             if event.kind == "last":
                 return replace(trial, last=event.checkpoint)
-            return replace(trial, best=event.checkpoint)
+            # an epoch kept for good is the ledger's alone
+            return replace(trial, best=event.checkpoint) if event.kind == "best" else trial
         case ev.AttemptInterrupted():
             return replace(trial, state=TrialState.WAITING, token=None)
         case ev.TrialEnded():

@@ -23,6 +23,7 @@ from hpo.study.home import Home
 from hpo.study.lineage import lineage_of
 from hpo.study.naming import run_name
 from hpo.sweepfile.sweep import dump_sweep
+from hpo.training.finding import Finding
 from tracking import records as rec
 from tracking.lineage import Lineage
 from tracking.outbox import Outbox
@@ -72,9 +73,12 @@ class Mirror:
     def begin(self, study: Study, environment: Environment, ledger: Ledger) -> None:
         """Tell the study and everything that happened in it so far."""
         self._append(self._study_records(environment, study.created_at))
+        notes = ledger.notes(study.uid)
         for trial in study.trials:
             self._plans[trial.number] = trial.plan
             self._append(self._past(trial, ledger.attempts(study.uid, trial.number)))
+            at = trial.ended_at or study.created_at
+            self._append(self._noted(trial.number, notes.get(trial.number, ()), at))
 
     def take(self, event: ev.StudyEvent) -> None:
         """Tell one event."""
@@ -89,7 +93,9 @@ class Mirror:
                 self._append(self._ended_as(event.number, "KILLED", event.at))
             case ev.TrialEnded():
                 self._append(self._ended(event))
-            case ev.CheckpointPublished() | ev.Progressed() | ev.Noted() | ev.StudyStateChanged():
+            case ev.Noted():
+                self._append(self._noted(event.number, [event.note], event.at))
+            case ev.CheckpointPublished() | ev.Progressed() | ev.StudyStateChanged():
                 pass
 
     def end(self, study: Study, conclusion: Conclusion) -> str:
@@ -227,6 +233,14 @@ class Mirror:
             step=measurement.epoch,
             at_ms=_ms(at),
         )
+
+    def _noted(self, number: int, notes: Iterable[str], at: str) -> list[rec.Record]:
+        """Return a tag for each finding of a diagnosis; other remarks stay in the ledger."""
+        findings = filter(None, map(Finding.parse, notes))
+        tags = {finding.kind.tag: finding.text for finding in findings}
+        if not tags:
+            return []
+        return [rec.TagsSet(run_key=self._key(number), tags=tags, at_ms=_ms(at))]
 
     def _ended_as(self, number: int, status: rec.RunStatus, at: str) -> list[rec.Record]:
         return [rec.RunEnded(run_key=self._key(number), status=status, at_ms=_ms(at))]

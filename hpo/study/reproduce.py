@@ -17,6 +17,7 @@ from hpo.domain.study import Study
 from hpo.domain.trial import TIMING_METRICS, Measurement, Trial
 from hpo.errors import ReproductionError, UsageError
 from hpo.storage.ledger import Ledger
+from hpo.study.beginning import beginning_of
 from hpo.study.compose import SOURCES
 from hpo.study.home import Home
 from hpo.study.lineage import lineage_of, recorded_seeds
@@ -172,6 +173,7 @@ def _request(
             "device": attempt.device,
             "num_threads": attempt.num_threads,
             "cache_dir": str(home.cache),
+            "init_from": beginning_of(lineage.config, home),
         },
     }
 

@@ -4,6 +4,7 @@ It is started from stored code of any earlier version, so what it reads and prin
 `REPRODUCTION_VERSION` changes when that does.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -43,26 +44,40 @@ class LineReporter:
         """Drop it: checkpoints of a reproduction are thrown away."""
 
 
-def forbid(folders: Sequence[str]) -> None:
-    """Refuse to open anything under these folders from now on, so that nothing can be copied."""
+def forbid(folders: Sequence[str], allowed: str | None = None) -> None:
+    """Refuse to open anything under these folders from now on, so that nothing can be copied.
+
+    Args:
+        folders: what must not be read.
+        allowed: the one file that may, since the trial itself began from it.
+    """
+    exempt = None if allowed is None else os.path.realpath(allowed)
     roots = tuple(os.path.realpath(folder) + os.sep for folder in folders)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if path.startswith(roots):
+            if path.startswith(roots) and path != exempt:
                 raise PermissionError(f"a reproduction must not read {path}")
 
     sys.addaudithook(watch)
 
 
 def _say(document: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+    """Print a line of the answer, past whatever `sys.stdout` stands for meanwhile."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.write(json.dumps(document) + "\n")
+        sys.__stdout__.flush()
 
 
 def main() -> None:
     """Train what stdin describes and print it."""
+    # What training or a user's code prints on the way is no line of the answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        _reproduce()
+
+
+def _reproduce() -> None:
     # Here and not at the top, since it imports what the stored version of it knows.
     from hpo.study.worker import request_from  # noqa: PLC0415
 
@@ -72,7 +87,7 @@ def main() -> None:
     request = request_from(asked["request"])
     card = prepare_data(request.config, request.cache_dir, request.split_seed)
     _say({"data_fingerprint": card.fingerprint})
-    forbid(asked["forbidden"])
+    forbid(asked["forbidden"], request.init_from.path if request.init_from else None)
     outcome = train_trial(
         request,
         LineReporter(asked["last_epoch"]),

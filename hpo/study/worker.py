@@ -15,12 +15,13 @@ import psutil
 
 from hpo.clock import SystemClock
 from hpo.domain.decision import CONTINUE, Action, Decision
-from hpo.domain.objective import Objective
 from hpo.domain.trial import CheckpointRef, FailureKind, Measurement
 from hpo.execution.channel import Channel
 from hpo.execution.entry_point import FailedTrialError
 from hpo.execution.message import CheckpointWritten, Progress, Report, Started
 from hpo.training.data.prepare import prepare_data
+from hpo.training.preflight import PreflightError, preflight
+from hpo.training.range_test import range_test
 from hpo.training.task import BadConfigError, PublishedCheckpoint, TrialRequest
 from hpo.training.tasks.classifier import evaluate_checkpoint, train_trial
 from tracking.checkpoints import CheckpointDamagedError, FileCheckpointStore
@@ -48,15 +49,7 @@ class ChannelReporter:
 
 def request_from(payload: Mapping[str, Any]) -> TrialRequest:
     """Read a training request from its JSON form, which `hpo.study.compose` writes."""
-    return TrialRequest(
-        config=payload["config"],
-        seeds=payload["seeds"],
-        split_seed=payload["split_seed"],
-        objective=Objective(**payload["objective"]),
-        device=payload["device"],
-        num_threads=payload["num_threads"],
-        cache_dir=Path(payload["cache_dir"]),
-    )
+    return TrialRequest.from_json(payload)
 
 
 def prepare(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:
@@ -84,6 +77,30 @@ def run_attempt(payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
     except BadConfigError as error:
         raise FailedTrialError(FailureKind.BAD_CONFIG, str(error)) from error
     return dataclasses.asdict(outcome)
+
+
+def try_out(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:
+    """Try a configuration on a few images; return what was measured, or its first fault."""
+    try:
+        passed = preflight(request_from(payload["request"]), SystemClock())
+    except PreflightError as error:
+        return {"fault": str(error), "details": error.details}
+    return dataclasses.asdict(passed)
+
+
+def find_range(payload: dict[str, Any], _channel: Channel) -> dict[str, Any]:
+    """Train with a rising learning rate; return the losses and the range that they suggest."""
+    try:
+        tested = range_test(
+            request_from(payload["request"]),
+            SystemClock(),
+            low=payload["low"],
+            high=payload["high"],
+            num_steps=payload["num_steps"],
+        )
+    except BadConfigError as error:
+        raise FailedTrialError(FailureKind.BAD_CONFIG, str(error)) from error
+    return dataclasses.asdict(tested)
 
 
 MICRO_RUN_S = 10.0

@@ -138,15 +138,17 @@ def _check_is_read(
         problems: gets what is wrong.
     """
     needs = task.keys[name].only_with
-    if needs is None or same_value(baseline[needs[0]], needs[1]):
+    if needs is None:
         return
-    other, value = needs
-    if any(p.name == other and p.contains(value) for p in together):
+    other, values = needs
+    if any(same_value(baseline[other], value) for value in values):
+        return
+    if any(p.name == other and p.contains(value) for p in together for value in values):
         return
     problems.add(
         f"vary.{name}",
         f"is never read, because baseline.{other} is {show(baseline[other])},"
-        f" write {other}: {show(value)} or remove it",
+        f" write {other}: {show(values[0])} or remove it",
     )
 
 

@@ -196,6 +196,8 @@ def read_value(node: Node, path: str, key: ConfigKey | None, problems: Problems)
     """
     if key is None:
         return read_scalar(node, path, problems)
+    if key.default == "" and isinstance(node, ScalarNode) and node.value == "":
+        return ""  # "none of them", where that can be said
     value: Value | None
     if key.kind == "int":
         value = read_integer(node, path, problems)
@@ -204,6 +206,9 @@ def read_value(node: Node, path: str, key: ConfigKey | None, problems: Problems)
         value = None if number is None else float(number)
     elif key.kind == "bool":
         value = read_flag(node, path, problems)
+    elif key.kind == "bool or text":
+        is_flag = isinstance(node, ScalarNode) and isinstance(node.value, bool)
+        value = (read_flag if is_flag else read_text)(node, path, problems)
     else:
         value = read_text(node, path, problems)
     if value is not None and key.choices is not None and value not in key.choices:

@@ -22,9 +22,9 @@ class ImageSet:
     pixel_scale: float
     """The largest raw pixel value."""
     folder: str = ""
-    """Where its files lie below `data_root`, as torchvision lays them; empty: comes installed."""
+    """Where its files lie below `data_root`, as torchvision lays them."""
     files: tuple[str, ...] = ()
-    """Files of `folder`; each may also have `.gz` appended where `is_gzip_allowed`."""
+    """Files of `folder`, each perhaps with `.gz` where `is_gzip_allowed`; none: installed."""
     is_gzip_allowed: bool = False
 
     def missing_files(self, data_root: Path) -> list[Path]:
@@ -44,6 +44,18 @@ _IDX_FILES = (
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
+)
+
+_CIFAR100_LABELS = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus"
+    " butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach"
+    " couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster"
+    " house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree"
+    " motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear"
+    " pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket"
+    " rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar"
+    " sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip"
+    " turtle wardrobe whale willow_tree wolf woman worm"
 )
 
 IMAGE_SETS: Mapping[str, ImageSet] = {
@@ -114,6 +126,25 @@ IMAGE_SETS: Mapping[str, ImageSet] = {
                 "test_batch",
                 "batches.meta",
             ),
+        ),
+        ImageSet(
+            name="cifar100",
+            num_images=50_000,
+            num_test=10_000,
+            class_labels=tuple(_CIFAR100_LABELS.split()),
+            image_shape=(3, 32, 32),
+            pixel_scale=255.0,
+            folder="cifar-100-python",
+            files=("train", "test", "meta"),
+        ),
+        ImageSet(
+            name="svhn",
+            num_images=73_257,
+            num_test=26_032,
+            class_labels=_DIGIT_LABELS,
+            image_shape=(3, 32, 32),
+            pixel_scale=255.0,
+            files=("train_32x32.mat", "test_32x32.mat"),
         ),
     )
 }

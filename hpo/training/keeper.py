@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from torch import Tensor, nn
 
 from hpo.clock import Clock
 from hpo.domain.objective import At, Objective
-from hpo.domain.trial import Measurement
+from hpo.domain.trial import TIMING_METRICS, Measurement
 from hpo.training.state import TrainState
 from hpo.training.task import PublishedCheckpoint, Reporter
 from tracking.checkpoints import CheckpointStore
@@ -57,11 +58,16 @@ class BestSoFar:
         self.unwritten = None
 
 
+EPOCH_PREFIX: Final = "epoch-"
+"""How the names of checkpoints begin that `keep_every` asked for."""
+
+
 class CheckpointKeeper:
     """Keeps two checkpoints of a trial: `last`, which resumes it, and `best`, which is exported.
 
     Both are written at the same moments, best first, so that a `last` on record never names a
-    best that is not on disk. Older ones go only when both new ones are on record.
+    best that is not on disk. Older ones go only when both new ones are on record. Where asked, the
+    weights of every n-th epoch are kept too, of kind `@n`, and never removed.
     """
 
     def __init__(
@@ -71,6 +77,8 @@ class CheckpointKeeper:
         clock: Clock,
         state: TrainState,
         objective: Objective,
+        *,
+        keep_every: int = 0,
     ) -> None:
         """Start with nothing written.
 
@@ -80,7 +88,9 @@ class CheckpointKeeper:
             clock: measures the time between checkpoints.
             state: what `last` holds; the best so far is registered in it.
             objective: decides which epoch is the best.
+            keep_every: epochs between two whose weights are kept for good; 0 keeps none.
         """
+        self._keep_every = keep_every
         self._store = store
         self._reporter = reporter
         self._clock = clock
@@ -104,8 +114,17 @@ class CheckpointKeeper:
             self._reporter.published("best", best)
 
     def consider(self, measurement: Measurement, model: nn.Module) -> None:
-        """Look at a measured epoch: it may be the best."""
+        """Look at a measured epoch: it may be the best, and one to keep."""
         self._best.consider(measurement, model)
+        if self._keep_every and measurement.epoch % self._keep_every == 0:
+            self._keep_for_good(measurement, model.state_dict())
+
+    def _keep_for_good(self, measurement: Measurement, weights: Mapping[str, Tensor]) -> None:
+        kept = self._publish(f"@{measurement.epoch}", measurement, weights)
+        for uri in self._store.list():  # what an earlier attempt may have left of this epoch
+            name = PurePosixPath(uri).name
+            if name.startswith(f"{EPOCH_PREFIX}{measurement.epoch:05d}-") and uri != kept.uri:
+                self._store.delete(uri)
 
     def keep(self, epoch: int, *, is_due: bool) -> None:
         """Write both checkpoints after an epoch: when `is_due`, or 10 s after the ones before."""
@@ -113,24 +132,36 @@ class CheckpointKeeper:
             return
         if self._best.unwritten is not None:
             measurement, weights = self._best.unwritten
-            evaluated = {
-                "metrics": dict(measurement.metrics),
-                "examples_seen": measurement.examples_seen,
-            }
-            self._best.published = self._publish("best", measurement.epoch, weights, evaluated)
+            self._best.published = self._publish("best", measurement, weights)
             self._best.unwritten = None
         tensors, parts = self._state.capture()
-        last = self._publish("last", epoch, tensors, {"parts": parts})
+        last = self._put("last", epoch, tensors, {"parts": parts})
         kept = {last.uri} | ({self._best.published.uri} if self._best.published else set())
         for uri in self._store.list():
-            if uri not in kept:
+            if uri not in kept and not PurePosixPath(uri).name.startswith(EPOCH_PREFIX):
                 self._store.delete(uri)
         self._kept_at_s = self._clock.monotonic()
 
     def _publish(
+        self, kind: str, measurement: Measurement, weights: Mapping[str, Tensor]
+    ) -> PublishedCheckpoint:
+        """Write evaluated weights with what was measured of them."""
+        evaluated = {
+            # what measures the machine says nothing about the weights
+            "metrics": {
+                name: value
+                for name, value in measurement.metrics.items()
+                if name not in TIMING_METRICS
+            },
+            "examples_seen": measurement.examples_seen,
+        }
+        return self._put(kind, measurement.epoch, weights, evaluated)
+
+    def _put(
         self, kind: str, epoch: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]
     ) -> PublishedCheckpoint:
-        name = f"{kind}-{epoch:05d}"
+        stem = f"{kind}-" if kind in ("last", "best") else EPOCH_PREFIX
+        name = f"{stem}{epoch:05d}"
         stored = self._store.put(name, tensors, {"kind": kind, "epoch": epoch, **state})
         published = PublishedCheckpoint(
             uri=stored.uri, sha256=stored.sha256, epoch=epoch, num_bytes=stored.num_bytes

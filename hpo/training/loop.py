@@ -1,61 +1,53 @@
-"""How one trial is trained. Knows no study, no database and no tracking.
+"""How one trial is trained: read this first. Knows no study, no database and no tracking.
 
-Shapes: N images, C channels, H height, W width, K classes.
+`trainee.py` lists the parts, `epoch.py` makes the updates, `metrics.py` evaluates, `keeper.py`
+writes checkpoints.
 """
 
-import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Protocol
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from hpo.clock import Clock
+from hpo.domain.decision import Action, Decision
 from hpo.domain.trial import Measurement
-from hpo.training.augment import Augmentation
-from hpo.training.data.resident import Split
-from hpo.training.determinism import RandomStreams
-from hpo.training.keeper import CheckpointKeeper
-from hpo.training.metrics import DivergedError, Scores, batch_bounds, evaluate, num_correct
-from hpo.training.optimizers import set_learning_rate
-from hpo.training.schedules import Schedule
-from hpo.training.state import Progress
+from hpo.training.epoch import train_epoch
+from hpo.training.log import say
+from hpo.training.memory import peak_memory_bytes
+from hpo.training.metrics import DivergedError, evaluate
 from hpo.training.task import OutcomeKind, PublishedCheckpoint, Reporter, TrialOutcome
+from hpo.training.trainee import Trainee
 from tracking.checkpoints import weights_digest
 
-PROGRESS_EVERY_S: Final = 1.0
-"""Between two signs of life within an epoch; shorter epochs send none."""
 
+class Keeper(Protocol):
+    """Who keeps checkpoints; `hpo.training.keeper.CheckpointKeeper`."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trainee:
-    """What is trained, with what, on what."""
+    def restore(self, last: PublishedCheckpoint) -> None:
+        """Put the training where a checkpoint `last` was written."""
+        ...
 
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    schedule: Schedule
-    augmentation: Augmentation
-    streams: RandomStreams
-    progress: Progress
-    """Whole epochs done; the loop moves it."""
-    train: Split
-    val: Split
-    batch_size: int
-    num_epochs: int
+    def consider(self, measurement: Measurement, model: nn.Module) -> None:
+        """Look at a measured epoch and the weights that were measured."""
+        ...
+
+    def keep(self, epoch: int, *, is_due: bool) -> None:
+        """Write checkpoints after an epoch, when it is time."""
+        ...
 
 
 def train(
     trainee: Trainee,
-    keeper: CheckpointKeeper,
+    keeper: Keeper,
     reporter: Reporter,
     clock: Clock,
     resume: PublishedCheckpoint | None,
 ) -> TrialOutcome:
-    """Train to the last epoch, or until the reporter decides otherwise.
+    """Train to the last epoch, until patience is over, or until the reporter decides otherwise.
 
     Each epoch is trained, evaluated and reported; then checkpoints are kept and the decision is
-    obeyed. A loss that is not finite ends the trial before it can reach the weights.
+    obeyed. The weights that are evaluated are those that are saved: their average, where there is
+    one. A loss that is not finite ends the trial before it can reach the weights.
 
     Args:
         trainee: freshly seeded; `resume` moves all of it to where that checkpoint was written.
@@ -64,118 +56,75 @@ def train(
         clock: measures epochs.
         resume: a checkpoint of kind `last`, or None to begin.
     """
+    progress, patience = trainee.progress, trainee.patience
     if resume is not None:
         keeper.restore(resume)
-    while trainee.progress.epoch < trainee.num_epochs:
-        epoch = trainee.progress.epoch + 1
+        trainee.ranks.share(trainee.state, str(trainee.train.labels_N.device))
+    while progress.epoch < trainee.num_epochs and not patience.is_over:
+        epoch = progress.epoch + 1
+        trainee.streams.begin_epoch(epoch, trainee.ranks.rank)
         try:
-            metrics = _train_and_evaluate(trainee, epoch, reporter, clock)
+            measurement = _train_and_evaluate(trainee, epoch, keeper, reporter, clock)
         except DivergedError as error:
             return TrialOutcome(kind=OutcomeKind.DIVERGED, message=str(error))
-        trainee.progress.epoch = epoch
+        progress.epoch = epoch
+        is_spent = patience.see(measurement.metrics)
+        decision = _agreed(trainee, reporter.report(measurement))
+        is_over = epoch == trainee.num_epochs or is_spent or not decision.is_continue
+        keeper.keep(epoch, is_due=is_over)
+        if not decision.is_continue:
+            return _outcome(trainee, OutcomeKind.ENDED_BY_DECISION, decision.reason)
+    if patience.is_over:
+        say(patience.reason)
+    return _outcome(trainee, OutcomeKind.FINISHED, patience.reason)
+
+
+def _train_and_evaluate(
+    trainee: Trainee, epoch: int, keeper: Keeper, reporter: Reporter, clock: Clock
+) -> Measurement:
+    """Return the metrics of one epoch, as `config.METRICS` declares them."""
+    started_s = clock.monotonic()
+    trained = train_epoch(trainee, epoch, reporter, clock)
+    with trainee.average.applied():
+        try:
+            with trainee.precision.autocast():
+                validated = evaluate(
+                    trainee.model, trainee.val, "val", trainee.loss.plain, trainee.ranks
+                )
+        except DivergedError as error:
+            raise DivergedError(f"{error} of epoch {epoch}") from error
+        metrics = {
+            "train_loss": trained.loss,
+            "train_accuracy": trained.accuracy,
+            "val_loss": validated.loss,
+            "val_accuracy": validated.accuracy,
+            "val_macro_f1": validated.macro_f1,
+            "lr": trained.lr,
+            "grad_norm": trained.grad_norm,
+            "grad_norm_max": trained.grad_norm_max,
+            "update_ratio": trained.update_ratio,
+            "epoch_s": clock.monotonic() - started_s,
+            "data_s": trained.data_s,
+            "compute_s": trained.train_s - trained.data_s,
+            # a clock that stands still, as in tests, must not divide by zero
+            "examples_per_s": trained.num_examples / max(trained.train_s, 1e-9),
+            "peak_memory_bytes": peak_memory_bytes(trainee.model),
+        }
         measurement = Measurement(
             epoch=epoch, examples_seen=trainee.progress.examples_seen, metrics=metrics
         )
         keeper.consider(measurement, trainee.model)
-        decision = reporter.report(measurement)
-        is_over = epoch == trainee.num_epochs or not decision.is_continue
-        keeper.keep(epoch, is_due=is_over)
-        if not decision.is_continue:
-            return _outcome(OutcomeKind.ENDED_BY_DECISION, decision.reason, trainee.model)
-    return _outcome(OutcomeKind.FINISHED, "", trainee.model)
+    trainee.diary.write(measurement, validated)
+    return measurement
 
 
-def _outcome(kind: OutcomeKind, message: str, model: nn.Module) -> TrialOutcome:
-    return TrialOutcome(
-        kind=kind, message=message, weights_sha256=weights_digest(model.state_dict())
-    )
+def _agreed(trainee: Trainee, decision: Decision) -> Decision:
+    """Return what rank 0 was told to do, in every rank."""
+    action, reason = trainee.ranks.agree([decision.action.value, decision.reason])
+    return Decision(action=Action(action), reason=reason)
 
 
-def _train_and_evaluate(
-    trainee: Trainee, epoch: int, reporter: Reporter, clock: Clock
-) -> dict[str, float]:
-    """Return the metrics of one epoch, as `config.METRICS` declares them."""
-    started_s = clock.monotonic()
-    trained = _train_epoch(trainee, epoch, reporter, clock)
-    trained_s = clock.monotonic()
-    try:
-        validated = evaluate(trainee.model, trainee.val, "val")
-    except DivergedError as error:
-        raise DivergedError(f"{error} of epoch {epoch}") from error
-    return {
-        "train_loss": trained.scores.loss,
-        "train_accuracy": trained.scores.accuracy,
-        "val_loss": validated.loss,
-        "val_accuracy": validated.accuracy,
-        "lr": trained.lr,
-        "grad_norm": trained.grad_norm,
-        "epoch_s": clock.monotonic() - started_s,
-        # a clock that stands still, as in tests, must not divide by zero
-        "examples_per_s": len(trainee.train) / max(trained_s - started_s, 1e-9),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TrainedEpoch:
-    scores: Scores
-    """Means over the epoch's own updates."""
-    grad_norm: float
-    lr: float
-    """Of the last update."""
-
-
-def _train_epoch(trainee: Trainee, epoch: int, reporter: Reporter, clock: Clock) -> _TrainedEpoch:
-    """Update the weights once for each batch of a new random order."""
-    trainee.model.train()
-    weights = list(trainee.model.parameters())
-    device = trainee.train.labels_N.device
-    num_train = len(trainee.train)
-    order_N = torch.randperm(num_train, generator=trainee.streams.data_order).to(device)
-    loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-    correct_sum = torch.zeros((), dtype=torch.int64, device=device)
-    norm_sum, num_batches, lr = 0.0, 0, 0.0
-    told_s = clock.monotonic()
-    for start, end in batch_bounds(num_train, trainee.batch_size):
-        indices = order_N[start:end]
-        labels_N = trainee.train.labels_N.index_select(0, indices)
-        images_NCHW = trainee.augmentation(trainee.train.images_NCHW.index_select(0, indices))
-        lr = trainee.schedule.learning_rate(trainee.progress.step)
-        set_learning_rate(trainee.optimizer, lr)
-
-        logits_NK = trainee.model(images_NCHW)
-        loss = functional.cross_entropy(logits_NK, labels_N)
-        trainee.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        loss = loss.detach()
-        num_batches += 1
-        norm_sum += _finite_grad_norm(weights, loss, epoch, num_batches)
-        trainee.optimizer.step()
-
-        trainee.progress.step += 1
-        loss_sum += loss.double() * (end - start)
-        correct_sum += num_correct(logits_NK.detach(), labels_N)
-        now_s = clock.monotonic()
-        if now_s - told_s >= PROGRESS_EVERY_S:
-            reporter.progress(epoch, end / num_train)
-            told_s = now_s
-    trainee.progress.examples_seen += num_train
-    return _TrainedEpoch(
-        scores=Scores(loss=float(loss_sum) / num_train, accuracy=float(correct_sum) / num_train),
-        grad_norm=norm_sum / num_batches,
-        lr=lr,
-    )
-
-
-def _finite_grad_norm(weights: list[nn.Parameter], loss: Tensor, epoch: int, batch: int) -> float:
-    """Return the norm of the whole gradient.
-
-    Raises:
-        DivergedError: the loss or the norm is not finite; the update must not be made.
-    """
-    norm = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
-    # One transfer for both: the sum is finite only when both are. An update that is made because
-    # the check comes late cannot be taken back.
-    if not math.isfinite(float(loss + norm)):
-        name, value = ("train_loss", loss) if not loss.isfinite() else ("grad_norm", norm)
-        raise DivergedError(f"{name} is {float(value):g} in batch {batch} of epoch {epoch}")
-    return float(norm)
+def _outcome(trainee: Trainee, kind: OutcomeKind, message: str) -> TrialOutcome:
+    with trainee.average.applied():
+        digest = weights_digest(trainee.model.state_dict())
+    return TrialOutcome(kind=kind, message=message, weights_sha256=digest)

@@ -1,7 +1,7 @@
 """The update rules, and which weights decay."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -9,21 +9,52 @@ from torch import Tensor, nn
 from hpo.training.config import ClassifierConfig
 
 
-def build_optimizer(config: ClassifierConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """Return the optimizer of `model`'s weights, on the device where they are.
+class WeightGroup(Protocol):
+    """Weights that are trained at one rate; `hpo.training.models.classifier.ParameterGroup`."""
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """By name; frozen weights are in no group."""
+        ...
+
+    @property
+    def lr_scale(self) -> float:
+        """Share of the learning rate."""
+        ...
+
+
+def build_optimizer(
+    config: ClassifierConfig, groups: Sequence[WeightGroup]
+) -> torch.optim.Optimizer:
+    """Return the optimizer of the weights, on the device where they are.
 
     Only matrices and filters decay; norms and biases, which have one dimension, do not: pulling
-    them to 0 limits nothing but the scale. For sgd the decay is part of the gradient, for adamw
-    it bypasses the averages. `fused` does one pass over the weights in each update.
+    them to 0 limits nothing but the scale. `decay_norms` lets them decay too. For sgd, adam and
+    rmsprop the decay is part of the gradient, for adamw it bypasses the averages. `fused` does
+    one pass over the weights in each update.
 
-    Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2.
+    Source: Sutskever et al. 2013, "On the importance of initialization and momentum", section 2
+    (sgd and Nesterov, in torch's form); Kingma and Ba 2015, "Adam", algorithm 1; Loshchilov and
+    Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2 (adamw); Hinton 2012,
+    lecture 6e (rmsprop).
     """
-    groups = _decay_groups(model.parameters(), config.weight_decay)
+    divided = _decay_groups(groups, config.weight_decay, decays_all=config.decay_norms)
+    betas = (config.beta1, config.beta2)
     match config.optimizer:
         case "sgd":
-            return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, fused=True)
+            return torch.optim.SGD(
+                divided,
+                lr=config.lr,
+                momentum=config.momentum,
+                nesterov=config.nesterov,
+                fused=True,
+            )
+        case "adam":
+            return torch.optim.Adam(divided, lr=config.lr, betas=betas, fused=True)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=config.lr, fused=True)
+            return torch.optim.AdamW(divided, lr=config.lr, betas=betas, fused=True)
+        case "rmsprop":
+            return torch.optim.RMSprop(divided, lr=config.lr, momentum=config.momentum)
 
 
 class OptimizerState:
@@ -50,16 +81,26 @@ class OptimizerState:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Use `lr` from the next update on."""
+    """Use `lr` from the next update on, each group its share of it."""
     for group in optimizer.param_groups:
-        group["lr"] = lr
+        group["lr"] = lr * group["lr_scale"]
 
 
 def _decay_groups(
-    parameters: Iterable[nn.Parameter], weight_decay: float
+    groups: Iterable[WeightGroup], weight_decay: float, *, decays_all: bool
 ) -> list[dict[str, object]]:
-    weights = list(parameters)
-    return [
-        {"params": [p for p in weights if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in weights if p.ndim < 2], "weight_decay": 0.0},
-    ]
+    divided: list[dict[str, object]] = []
+    for group in groups:
+        weights = list(group.parameters.values())
+        kinds = {
+            weight_decay: [w for w in weights if w.ndim >= 2 or decays_all],
+            0.0: [w for w in weights if w.ndim < 2 and not decays_all],
+        }
+        if weight_decay == 0:
+            kinds = {0.0: weights}
+        divided.extend(
+            {"params": kept, "weight_decay": decay, "lr_scale": group.lr_scale}
+            for decay, kept in kinds.items()
+            if kept
+        )
+    return divided

@@ -42,6 +42,11 @@ class TrainState:
             raise ValueError(f"two parts are named '{name}'; give each its own name")
         self._parts[name] = part
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The registered parts."""
+        return tuple(self._parts)
+
     def capture(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return every part's tensors by path, and the rest as plain JSON."""
         tensors: dict[str, Tensor] = {}

@@ -1,15 +1,25 @@
 """The contract between a trainable thing and whatever runs it. Imports no framework."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from hpo.domain.decision import Decision
-from hpo.domain.objective import Objective
+from hpo.domain.objective import At, Direction, Objective
 from hpo.domain.search_space import Params
 from hpo.domain.trial import Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialWeights:
+    """Weights of another trial to begin with, as `init_from: study/number@epoch` names them."""
+
+    path: str
+    """Of a checkpoint file with evaluated weights: kind `best`, or one kept by `keep_every`."""
+    sha256: str
+    """Of the file; another content is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +40,36 @@ class TrialRequest:
     """Torch threads, at least 1. Part of the result: sums differ between thread counts."""
     cache_dir: Path
     """Where decoded data sets lie."""
+    init_from: InitialWeights | None = None
+    """What `init_from` stands for where it names a trial; whoever asks has looked it up."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as plain JSON."""
+        return {
+            **asdict(self),
+            "config": dict(self.config),
+            "seeds": dict(self.seeds),
+            "cache_dir": str(self.cache_dir),
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        initial = plain.get("init_from")
+        return cls(
+            config=plain["config"],
+            seeds=plain["seeds"],
+            split_seed=plain["split_seed"],
+            objective=Objective(
+                metric=plain["objective"]["metric"],
+                direction=Direction(plain["objective"]["direction"]),
+                at=At(plain["objective"]["at"]),
+            ),
+            device=plain["device"],
+            num_threads=plain["num_threads"],
+            cache_dir=Path(plain["cache_dir"]),
+            init_from=InitialWeights(**initial) if initial else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +101,7 @@ class Reporter(Protocol):
         ...
 
     def published(self, kind: str, checkpoint: PublishedCheckpoint) -> None:
-        """Tell that a checkpoint, `last` or `best`, is on disk."""
+        """Tell that a checkpoint is on disk: `last`, `best`, or `@7` of epoch 7 (`keep_every`)."""
         ...
 
 
@@ -69,7 +109,7 @@ class OutcomeKind(StrEnum):
     """How training ended, seen from inside."""
 
     FINISHED = "finished"
-    """All epochs are trained."""
+    """All epochs are trained, or patience is over; the message says which."""
     ENDED_BY_DECISION = "ended_by_decision"
     """The last decision was pause, prune or stop."""
     DIVERGED = "diverged"
@@ -84,7 +124,9 @@ class TrialOutcome:
     message: str = ""
     """For people: `train_loss is nan in epoch 3, batch 12`."""
     weights_sha256: str | None = None
-    """`weights_digest` of the model after the last whole epoch; None when diverged."""
+    """`weights_digest` of what the last whole epoch evaluated; None when diverged."""
+    findings: tuple[str, ...] = ()
+    """What the curve says, a line each: `overfitting: since epoch 6: ..`; none if all is well."""
 
 
 class BadConfigError(Exception):

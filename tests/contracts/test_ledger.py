@@ -18,6 +18,7 @@ from hpo.domain.study import StudyState
 from hpo.domain.trial import FailureKind, Trial, TrialState
 from hpo.errors import UsageError
 from hpo.storage.sql_ledger import SqlLedger
+from hpo.study.history import History
 from tests.contracts.conftest import Databases
 from tests.fakes import studies as s
 
@@ -43,6 +44,28 @@ def rows(url: str) -> dict[str, int]:
             name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
             for name, table in metadata.tables.items()
         }
+
+
+def test_an_epoch_that_is_kept_stays_while_last_and_best_move_on(ledger: SqlLedger) -> None:
+    events = [
+        s.plan([0, 1]),
+        s.started(0, "a"),
+        s.published(0, "a", 2, "best"),
+        s.published(0, "a", 2, "@2"),
+        s.published(0, "a", 4, "@4"),
+        s.published(0, "a", 5, "best"),
+    ]
+    ledger.apply(s.UID, events)
+    history = History(())
+    for event in events:
+        history.apply(event)
+    assert ledger.checkpoint(s.UID, 0, "@2") == s.checkpoint(2, "@2")
+    assert ledger.checkpoint(s.UID, 0, "@4") == s.checkpoint(4, "@4")
+    assert ledger.checkpoint(s.UID, 0, "best") == s.checkpoint(5, "best")
+    assert ledger.checkpoint(s.UID, 0, "@3") is None
+    assert ledger.checkpoint(s.UID, 1, "best") is None
+    for trial in (ledger.trials(s.UID)[0], history[0]):
+        assert (trial.best, trial.last) == (s.checkpoint(5, "best"), None)
 
 
 # --- 1. an apply is one transaction

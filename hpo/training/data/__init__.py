@@ -1,1 +1,5 @@
-"""Image sets: `prepare` decodes and divides them once, `card` describes, `resident` loads."""
+"""Image sets in three layers: `source` reads, `transform` scales, `batch` hands out.
+
+`prepare` decodes and divides a set once, `store` keeps it, `card` describes it, `dataset` loads it
+for a trial: `resident` on the device, or `streaming` from disk.
+"""

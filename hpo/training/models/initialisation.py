@@ -1,7 +1,8 @@
 """Initial weights, drawn from the init stream.
 
-Torch's layers draw their own from the global generator when they are made, so networks are made
-without memory first (`without_weights`) and filled here.
+Torch's layers draw their own from the global generator when they are made. The project's networks
+are made without memory first (`without_weights`) and filled here; for others the init stream takes
+the global generator's place while they are made (`drawing_from`).
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,18 @@ def without_weights() -> Iterator[None]:
     """Make modules inside without memory and without drawing; follow with `initialise`."""
     with torch.device("meta"):
         yield
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Let what draws from torch's global generator inside draw from `generator` instead."""
+    before = torch.default_generator.get_state()
+    torch.default_generator.set_state(generator.get_state())
+    try:
+        yield
+        generator.set_state(torch.default_generator.get_state())
+    finally:
+        torch.default_generator.set_state(before)
 
 
 def initialise(module: nn.Module, generator: torch.Generator) -> None:

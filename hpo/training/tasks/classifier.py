@@ -1,29 +1,26 @@
 """The built-in image classifier: trains a trial, evaluates and loads what it left."""
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpo.clock import Clock
+from hpo.clock import Clock, SystemClock
+from hpo.domain.decision import CONTINUE, Decision
 from hpo.domain.search_space import Params
-from hpo.training.augment import Augmentation
+from hpo.domain.trial import Measurement
 from hpo.training.config import METRICS, ClassifierConfig
 from hpo.training.data.card import DataCard
-from hpo.training.data.resident import Dataset, load_data
-from hpo.training.determinism import (
-    STREAM_NAMES,
-    RandomStreams,
-    configure_device,
-    configure_threads,
-)
+from hpo.training.data.source import TargetKind
+from hpo.training.determinism import STREAM_NAMES, RandomStreams
 from hpo.training.keeper import CheckpointKeeper
-from hpo.training.loop import Trainee, train
-from hpo.training.metrics import batch_bounds, evaluate
+from hpo.training.log import say
+from hpo.training.loop import train
+from hpo.training.losses import build_loss
+from hpo.training.metrics import evaluate
 from hpo.training.models.classifier import Classifier, build_model
-from hpo.training.optimizers import OptimizerState, build_optimizer
-from hpo.training.schedules import Schedule
-from hpo.training.state import Progress, TrainState
+from hpo.training.precision import Precision
+from hpo.training.ranks import Ranks, leading
 from hpo.training.task import (
     BadConfigError,
     PublishedCheckpoint,
@@ -31,10 +28,9 @@ from hpo.training.task import (
     TrialOutcome,
     TrialRequest,
 )
+from hpo.training.tasks.aftermath import findings_of, write_beginning
+from hpo.training.tasks.assembly import AVERAGE_PART, MODEL_PART, assemble, load
 from tracking.checkpoints import Checkpoint, CheckpointStore
-
-_MODEL: Final = "model"
-"""The model's name among the parts of a checkpoint `last`."""
 
 
 def train_trial(
@@ -63,9 +59,62 @@ def train_trial(
             f"the objective's metric is '{request.objective.metric}',"
             f" must be one of {', '.join(METRICS)}"
         )
-    trainee, state = _build(request)
-    keeper = CheckpointKeeper(store, reporter, clock, state, request.objective)
-    return train(trainee, keeper, reporter, clock, resume)
+    config = ClassifierConfig.parse(request.config)
+    device = request.device
+    is_resumed = resume is not None
+    asked = {"request": request.to_json(), "is_resumed": is_resumed}
+    with leading(asked, config.devices_per_trial, device) as ranks:
+        dataset = load(request, device, ranks.num_ranks)
+        for remark in dataset.remarks:
+            say(remark)
+        trainee = assemble(request, dataset, is_restored=is_resumed, ranks=ranks)
+        keeper = CheckpointKeeper(
+            store,
+            reporter,
+            clock,
+            trainee.state,
+            request.objective,
+            keep_every=config.keep_every,
+        )
+        if not is_resumed:
+            write_beginning(trainee)
+        outcome = train(trainee, keeper, reporter, clock, resume)
+        findings = findings_of(trainee, config, dataset, outcome)
+    for finding in findings:
+        say(finding)
+    return replace(outcome, findings=findings)
+
+
+def follow(request: TrialRequest, ranks: Ranks, device: str, *, is_resumed: bool) -> None:
+    """Train along with rank 0, which reports and keeps checkpoints for all."""
+    dataset = load(request, device, ranks.num_ranks)
+    trainee = assemble(request, dataset, is_restored=is_resumed, ranks=ranks)
+    resume = PublishedCheckpoint(uri="", sha256="", epoch=0, num_bytes=0) if is_resumed else None
+    train(trainee, _Silent(), _Silent(), SystemClock(), resume)
+
+
+class _Silent:
+    """Reports nothing and keeps nothing; rank 0 does. Fulfils `Reporter` and `Keeper`."""
+
+    def progress(self, epoch: int, fraction: float) -> None:
+        """Drop it."""
+
+    def report(self, measurement: Measurement) -> Decision:
+        """Go on; rank 0 tells otherwise."""
+        del measurement
+        return CONTINUE
+
+    def published(self, kind: str, checkpoint: PublishedCheckpoint) -> None:
+        """Drop it."""
+
+    def restore(self, last: PublishedCheckpoint) -> None:
+        """Wait for what rank 0 shares."""
+
+    def consider(self, measurement: Measurement, model: nn.Module) -> None:
+        """Drop it."""
+
+    def keep(self, epoch: int, *, is_due: bool) -> None:
+        """Drop it."""
 
 
 def evaluate_checkpoint(
@@ -76,7 +125,7 @@ def evaluate_checkpoint(
     Args:
         request: of the trial that the checkpoint belongs to.
         store: where the checkpoint is.
-        uri: of a checkpoint of either kind.
+        uri: of a checkpoint of any kind.
         sha256: of its file.
         split: `train`, `val` or `test`.
 
@@ -84,75 +133,41 @@ def evaluate_checkpoint(
         CheckpointDamagedError: the checkpoint is missing or damaged.
         DivergedError: the loss is not finite.
     """
-    dataset = _load(request)
+    dataset = load(request, request.device)
+    config = ClassifierConfig.parse(request.config)
     model = load_classifier(request.config, dataset.card, store, uri, sha256).to(request.device)
-    scores = evaluate(model, dataset[split], split)
+    kind = TargetKind(dataset.card.target_kind)
+    loss = build_loss(config, kind, dataset["train"].labels_N).plain
+    with Precision(config.precision, request.device).autocast():
+        scores = evaluate(model, dataset[split], split, loss)
     return {"loss": scores.loss, "accuracy": scores.accuracy}
 
 
 def load_classifier(
     config: Params, card: DataCard, store: CheckpointStore, uri: str, sha256: str
 ) -> Classifier:
-    """Return the model of a checkpoint of either kind, on the CPU and in evaluation mode.
+    """Return the model of a checkpoint of any kind, on the CPU and in evaluation mode.
 
     Raises:
         CheckpointDamagedError: the checkpoint is missing or damaged.
     """
     # The streams serve only to lay the model out: its weights are replaced, its dropout is off.
     streams = RandomStreams(dict.fromkeys(STREAM_NAMES, 0))
-    model = build_model(ClassifierConfig.parse(config), card, streams)
+    model = build_model(ClassifierConfig.parse(config), card, streams, is_restored=True)
     model.load_state_dict(_model_weights(store.open(uri, sha256)))
     return model.eval()
 
 
-def _load(request: TrialRequest) -> Dataset:
-    """Set torch up as the request says, and return its data."""
-    configure_threads(request.num_threads)
-    configure_device(request.device)
-    return load_data(request.config, request.cache_dir, request.split_seed, request.device)
-
-
-def _build(request: TrialRequest) -> tuple[Trainee, TrainState]:
-    """Return everything freshly seeded, and the registry of what has a state."""
-    config = ClassifierConfig.parse(request.config)
-    dataset = _load(request)
-    streams = RandomStreams(request.seeds, request.device)
-    model = build_model(config, dataset.card, streams).to(request.device)
-    optimizer = build_optimizer(config, model)
-    steps_per_epoch = len(list(batch_bounds(dataset.card.num_train, config.batch_size)))
-    progress = Progress()
-    state = TrainState()
-    state.register(_MODEL, model)
-    state.register("optimizer", OptimizerState(optimizer))
-    state.register("streams", streams)
-    state.register("progress", progress)
-    trainee = Trainee(
-        model=model,
-        optimizer=optimizer,
-        schedule=Schedule(
-            kind=config.schedule,
-            lr=config.lr,
-            num_steps=config.epochs * steps_per_epoch,
-            num_warmup_steps=config.warmup_epochs * steps_per_epoch,
-        ),
-        augmentation=Augmentation(config.augment, config.data, streams.augmentation),
-        streams=streams,
-        progress=progress,
-        train=dataset["train"],
-        val=dataset["val"],
-        batch_size=config.batch_size,
-        num_epochs=config.epochs,
-    )
-    return trainee, state
-
-
 def _model_weights(checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-    """Return the weights as the model's `state_dict` names them."""
-    if checkpoint.state["kind"] == "best":
+    """Return the weights that were evaluated, as the model's `state_dict` names them."""
+    if checkpoint.state["kind"] != "last":
         return checkpoint.tensors
-    prefix = f"{_MODEL}/"
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in checkpoint.tensors.items()
-        if name.startswith(prefix)
-    }
+    weights: dict[str, Tensor] = {}
+    for part in (MODEL_PART, AVERAGE_PART):  # the average takes the place of the weights
+        prefix = f"{part}/"
+        weights |= {
+            name.removeprefix(prefix): tensor
+            for name, tensor in checkpoint.tensors.items()
+            if name.startswith(prefix)
+        }
+    return weights

@@ -1,5 +1,7 @@
 """Which epoch's value is a trial's value."""
 
+import dataclasses
+import json
 import math
 
 import pytest
@@ -57,3 +59,17 @@ def test_smaller_losses_are_better_in_either_direction() -> None:
     assert large.is_better(2, than=1)
     assert large.loss(3) == -3
     assert small.loss(3) == 3
+
+
+@pytest.mark.parametrize("objective", [Objective(metric="m"), Objective(metric="m", at=At.LAST)])
+def test_an_objective_read_back_from_json_judges_alike(objective: Objective) -> None:
+    """Every study once kept its worst epoch as best: a worker's direction was mere text."""
+    read = Objective(**json.loads(json.dumps(dataclasses.asdict(objective))))
+    assert read == objective
+    assert read.is_better(1, than=2)
+    assert read.at is objective.at
+
+
+def test_a_direction_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="least"):
+        Objective(metric="m", direction="least")  # type: ignore[arg-type]

@@ -35,9 +35,9 @@ def main(folder: Path) -> None:
                 pool.release(held.pop(0))
                 answer = "released"
             case _:
-                lock = pool.lock_descriptor(held[0])
-                assert lock is not None
-                attempt = subprocess.Popen(["sleep", "600"], pass_fds=[lock], stdout=sys.stderr)
+                locks = pool.lock_descriptors(held[0])
+                assert locks
+                attempt = subprocess.Popen(["sleep", "600"], pass_fds=locks, stdout=sys.stderr)
                 answer = str(attempt.pid)
         sys.stdout.write(answer + "\n")
         sys.stdout.flush()

@@ -72,3 +72,18 @@ def test_an_unknown_device_is_refused_with_those_that_are_there() -> None:
         place(Execution(devices=("cuda:0", "cuda:2")), machine(gpus=2))
     with pytest.raises(UsageError, match=r"names cuda:0, this machine has: cpu"):
         place(Execution(devices=("cuda:0",)), machine())
+
+
+def test_a_trial_on_several_devices_gets_neighbours() -> None:
+    slots = place(Execution(), machine(gpus=5), devices_per_trial=2)
+    assert [(slot.device, slot.visible_device) for slot in slots] == [
+        ("cuda:0", "GPU-0,GPU-1"),
+        ("cuda:0", "GPU-2,GPU-3"),
+    ]
+    on_cpu = place(Execution(), machine(cores=8), devices_per_trial=4)
+    assert [(slot.device, slot.num_threads) for slot in on_cpu] == [("cpu", 4)] * 2
+
+
+def test_a_trial_on_more_devices_than_there_are_is_refused() -> None:
+    with pytest.raises(UsageError, match="devices_per_trial is 3, this machine has 2: cuda:0"):
+        place(Execution(), machine(gpus=2), devices_per_trial=3)

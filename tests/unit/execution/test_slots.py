@@ -106,13 +106,31 @@ def test_an_attempt_that_outlives_its_conductor_keeps_its_device(
     release_all(pool, ours)
 
 
+def test_a_slot_of_several_gpus_takes_all_of_them_or_none(tmp_path: Path) -> None:
+    def pool_of(devices: str) -> SlotPool:
+        slot = Slot(index=0, device="cuda:0", visible_device=devices, num_threads=1)
+        return SlotPool((slot,), tmp_path / "locks")
+
+    second, both, first = pool_of("GPU-1"), pool_of("GPU-0,GPU-1"), pool_of("GPU-0")
+    (held,) = taken(second, 1)
+    assert both.take() is None
+    ours = taken(first, 1)  # what could not be taken whole is free
+    release_all(first, ours)
+    second.release(held)
+    (pair,) = taken(both, 1)
+    assert len(both.lock_descriptors(pair)) == 2
+    assert first.take() is None
+    both.release(pair)
+    release_all(first, taken(first, 1))
+
+
 def test_slots_without_a_gpu_need_no_lock(tmp_path: Path) -> None:
     slots = tuple(
         Slot(index=index, device="cpu", visible_device=None, num_threads=1) for index in range(2)
     )
     pool = SlotPool(slots, tmp_path / "locks")
     assert taken(pool, 3) == list(slots)
-    assert pool.lock_descriptor(slots[0]) is None
+    assert pool.lock_descriptors(slots[0]) == []
     pool.release(slots[1])
     pool.release(slots[0])
     assert taken(pool, 3) == list(slots)

@@ -17,7 +17,7 @@ from hpo.export.exporter import Description, Validation
 from hpo.export.parity import Reported
 from hpo.training.config import CLASSIFIER_SCHEMA, ClassifierConfig
 from hpo.training.data.card import DataCard
-from hpo.training.data.resident import load_data
+from hpo.training.data.dataset import load_data
 from hpo.training.determinism import STREAM_NAMES, RandomStreams
 from hpo.training.models.classifier import build_model
 from hpo.training.tasks.classifier import load_classifier

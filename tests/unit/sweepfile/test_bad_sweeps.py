@@ -126,7 +126,7 @@ BAD = [
     # --- baseline
     ("misspelt", "baseline:\n  data: digits\n  learnign_rate: 1\n" + V, 3, "is not a key of the task"),
     ("near", "baseline:\n  data: digits\n  epoch: 1\n" + V, 3, "did you mean 'epochs'?"),
-    ("no data", "baseline: {lr: 1e-3}\n" + V, 1, "lacks data, add data: digits |"),
+    ("no data", "baseline: {lr: 1e-3}\n" + V, 1, "lacks data, add data: one of digits"),
     ("choice", "baseline:\n  data: digits\n  model: simple_cn\n" + V, 3, "did you mean 'simple_cnn'?"),
     ("range", "baseline:\n  data: digits\n  dropout: 1.5\n" + V, 3, "is 1.5, must be < 1"),
     ("negative", "baseline:\n  data: digits\n  lr: -1e-3\n" + V, 3, "must be > 0"),
@@ -138,7 +138,8 @@ BAD = [
     ("empty list", B + "vary: {lr: []}\n", 2, "lists no values"),
     ("only the baseline", B + "vary: {lr: [1e-3]}\n", 2, "so nothing varies"),
     ("bad value", B + "vary:\n  dropout:\n    - 0.5\n    - 1.5\n", 5, "vary.dropout: is 1.5, must be < 1"),
-    ("bad choice", B + "vary: {model: [mlp, cnn]}\n", 2, "'cnn', must be one of"),
+    ("bad choice", B + "vary: {optimizer: [sgd, adan]}\n", 2, "'adan', must be one of"),
+    ("bad model", B + "vary: {model: [mlp, cnn]}\n", 2, "'cnn' (text), must be one of"),
     ("value twice", B + "vary:\n  lr: [1e-3,\n    0.001]\n", 4, "lists 0.001 twice"),
     ("mixed", B + "vary: {lr: [1e-3, high]}\n", 2, "'high', must be a number"),
     ("list of lists", B + "vary: {lr: [[1, 2]]}\n", 2, "is a list, must be a number"),
@@ -203,7 +204,7 @@ def test_the_corpus_is_large_enough() -> None:
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_lines() -> None:
-    text = "seed: -1\nbaseline:\n  data: digits\n  lr: 010\n  lr: 2\n  dropout: 2\nvary: {model: [a]}\n"
+    text = "seed: -1\nbaseline:\n  data: digits\n  lr: 010\n  lr: 2\n  dropout: 2\nvary: {optimizer: [a]}\n"
     with pytest.raises(SweepFileError) as caught:
         parse_sweep(text, file="s.yaml", task=CLASSIFIER_SCHEMA)
     lines = [problem.split(": ")[0] for problem in caught.value.problems]

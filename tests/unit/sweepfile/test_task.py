@@ -25,7 +25,7 @@ class TwoOptimizers:
                     kind="float",
                     default=0.9,
                     doc="Of sgd",
-                    only_with=("optimizer", "sgd"),
+                    only_with=("optimizer", ("sgd",)),
                 ),
                 ConfigKey(name="batch_size", kind="int", default=4, doc="Even"),
             )

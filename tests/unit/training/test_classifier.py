@@ -9,9 +9,9 @@ import torch
 from hpo.domain.decision import Action
 from hpo.domain.objective import At, Direction, Objective
 from hpo.training.config import METRICS, ClassifierConfig
+from hpo.training.data.batch import batch_bounds
 from hpo.training.data.prepare import prepare_data
 from hpo.training.keeper import LAST_EVERY_S
-from hpo.training.metrics import batch_bounds
 from hpo.training.task import BadConfigError, OutcomeKind, PublishedCheckpoint
 from hpo.training.tasks.classifier import evaluate_checkpoint, load_classifier
 from tests.unit.training.trials import RecordingReporter, SteppingClock, run, small_request
@@ -35,10 +35,12 @@ def test_every_epoch_is_reported_in_order_with_the_declared_metrics(
 def test_timing_is_measured_by_the_clock(cache_dir: Path, store: FileCheckpointStore) -> None:
     _, reporter = run(small_request(cache_dir), store, clock=SteppingClock(0.5))
     metrics = reporter.measurements[0].metrics
-    # 7 batches and the start of the epoch are one reading each, then one after training, one
-    # after validation
-    assert metrics["epoch_s"] == 0.5 * 10
-    assert metrics["examples_per_s"] == 1257 / (0.5 * 9)
+    # two readings at the start, three for each of 7 batches (of which one step lies between the
+    # two around its data), one after training, one after validation
+    assert metrics["epoch_s"] == 0.5 * 24
+    assert metrics["examples_per_s"] == 1257 / (0.5 * 22)
+    assert metrics["data_s"] == 0.5 * 7
+    assert metrics["compute_s"] == 0.5 * 15
 
 
 def test_the_reported_rate_is_that_of_the_last_update(
@@ -134,8 +136,8 @@ def test_what_is_announced_is_whole_and_what_it_replaces_is_still_there(
 def test_checkpoints_are_ten_seconds_apart_except_at_the_end(
     cache_dir: Path, store: FileCheckpointStore
 ) -> None:
-    # an epoch reads the clock 10 times and takes 4.4 s: the third crosses 10 s, the last ends
-    clock = SteppingClock(0.4)
+    # an epoch reads the clock 26 times and takes 4.2 s: the third crosses 10 s, the last ends
+    clock = SteppingClock(0.16)
     _, reporter = run(small_request(cache_dir), store, clock=clock)
     assert [c.epoch for kind, c in reporter.checkpoints if kind == "last"] == [3, 4]
 
@@ -154,7 +156,7 @@ def test_every_decision_to_leave_is_obeyed_after_a_checkpoint(
 
 
 def test_long_epochs_give_signs_of_life(cache_dir: Path, store: FileCheckpointStore) -> None:
-    _, reporter = run(small_request(cache_dir), store, clock=SteppingClock(0.5))
+    _, reporter = run(small_request(cache_dir), store, clock=SteppingClock(0.2))
     in_first_epoch = [fraction for epoch, fraction in reporter.fractions if epoch == 1]
     assert in_first_epoch == [400 / 1257, 800 / 1257, 1200 / 1257]
     _, quick = run(small_request(cache_dir), store, clock=SteppingClock(0.01))
@@ -232,7 +234,9 @@ def test_a_batch_size_that_leaves_one_example_over_trains(
     cache_dir: Path, store: FileCheckpointStore, model: str
 ) -> None:
     request = small_request(cache_dir, {"batch_size": 157, "model": model, "epochs": 2})
-    assert ClassifierConfig.parse(request.config).split_sizes().num_train % 157 == 1
+    sizes = ClassifierConfig.parse(request.config).split_sizes()
+    assert sizes is not None
+    assert sizes.num_train % 157 == 1
     outcome, reporter = run(request, store)
     assert outcome.kind is OutcomeKind.FINISHED
     assert reporter.measurements[-1].examples_seen == 2 * 1257

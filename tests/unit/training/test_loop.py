@@ -5,34 +5,17 @@ import torch
 from torch import nn
 
 from hpo.domain.objective import Objective
-from hpo.training.augment import Augmentation
 from hpo.training.data.resident import Split
-from hpo.training.determinism import STREAM_NAMES, RandomStreams, seeded_generator
+from hpo.training.determinism import seeded_generator
 from hpo.training.keeper import CheckpointKeeper
-from hpo.training.loop import Trainee, train
+from hpo.training.loop import train
 from hpo.training.metrics import DivergedError, evaluate
 from hpo.training.models.dropout import StreamDropout
-from hpo.training.schedules import Schedule
-from hpo.training.state import Progress, TrainState
+from hpo.training.state import Progress
 from hpo.training.task import OutcomeKind, TrialOutcome
+from tests.unit.training.parts import linear_model, split, trainee
 from tests.unit.training.trials import RecordingReporter, SteppingClock
 from tracking.checkpoints import FileCheckpointStore
-
-
-def split(num_images: int, value: float = 1.0) -> Split:
-    """Return images of one pixel, all equal, of two classes."""
-    return Split(
-        images_NCHW=torch.full((num_images, 1, 1, 1), value), labels_N=torch.arange(num_images) % 2
-    )
-
-
-def linear_model() -> nn.Module:
-    """Return a linear model whose weights are 0."""
-    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2, device="meta")).to_empty(device="cpu")
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.zero_()
-    return model
 
 
 def train_linear(
@@ -40,24 +23,11 @@ def train_linear(
 ) -> tuple[TrialOutcome, nn.Module, Progress, RecordingReporter]:
     """Train one epoch of a linear model in batches of 4."""
     model = linear_model()
-    streams = RandomStreams(dict.fromkeys(STREAM_NAMES, 0))
-    progress = Progress()
-    trainee = Trainee(
-        model=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        schedule=Schedule(kind="constant", lr=0.1, num_steps=10, num_warmup_steps=0),
-        augmentation=Augmentation(0.0, "digits", streams.augmentation),
-        streams=streams,
-        progress=progress,
-        train=train_split,
-        val=val_split,
-        batch_size=4,
-        num_epochs=1,
-    )
+    trained = trainee(model, train_split, val_split)
     reporter, clock = RecordingReporter(), SteppingClock()
     objective = Objective(metric="val_loss")
-    keeper = CheckpointKeeper(store, reporter, clock, TrainState(), objective)
-    return train(trainee, keeper, reporter, clock, None), model, progress, reporter
+    keeper = CheckpointKeeper(store, reporter, clock, trained.state, objective)
+    return train(trained, keeper, reporter, clock, None), model, trained.progress, reporter
 
 
 def test_an_epoch_updates_once_for_each_batch_and_counts_every_example(

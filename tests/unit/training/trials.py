@@ -1,10 +1,13 @@
 """Small trials to train in tests, and what they are reported to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
 
 from hpo.clock import Clock
 from hpo.domain.decision import CONTINUE, Action, Decision
@@ -13,9 +16,11 @@ from hpo.domain.search_space import Value
 from hpo.domain.trial import TIMING_METRICS, Measurement
 from hpo.training.config import CLASSIFIER_SCHEMA
 from hpo.training.determinism import STREAM_NAMES
-from hpo.training.task import PublishedCheckpoint, TrialOutcome, TrialRequest
+from hpo.training.task import InitialWeights, PublishedCheckpoint, TrialOutcome, TrialRequest
 from hpo.training.tasks.classifier import train_trial
 from tracking.checkpoints import FileCheckpointStore
+
+M = TypeVar("M", bound=nn.Module)
 
 SMALL: Mapping[str, Value] = {
     "data": "digits",
@@ -28,6 +33,20 @@ SMALL: Mapping[str, Value] = {
     "warmup_epochs": 1,
 }
 """Trains in a fifth of a second, with every source of randomness in use."""
+
+
+def undrawn(make: Callable[[], M]) -> M:
+    """Return a module whose weights are 0: torch would draw them from its own generator."""
+    with torch.device("meta"):
+        made = make()
+    made.to_empty(device="cpu")
+    for module in made.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.reset_parameters()
+        else:
+            for weight in module.parameters(recurse=False):
+                nn.init.zeros_(weight)
+    return made
 
 
 class SteppingClock:
@@ -86,6 +105,7 @@ def small_request(
     config: Mapping[str, Any] | None = None,
     objective: Objective | None = None,
     seeds: Mapping[str, int] | None = None,
+    init_from: InitialWeights | None = None,
 ) -> TrialRequest:
     """Return a request for a small trial, with changes."""
     default_seeds = {name: index for index, name in enumerate(STREAM_NAMES)}
@@ -97,6 +117,7 @@ def small_request(
         device="cpu",
         num_threads=1,
         cache_dir=cache_dir,
+        init_from=init_from,
     )
 
 

@@ -1,4 +1,4 @@
-"""Original files -> raw pixels and labels. Only this file imports scikit-learn and torchvision.
+"""Image sets known by name. Only this file imports scikit-learn's sets and torchvision's.
 
 Shapes: N images, C channels, H height, W width.
 """
@@ -9,7 +9,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from torch import Tensor
 
 from hpo.training.catalog import IMAGE_SETS, ImageSet
 from hpo.training.config import ClassifierConfig
+from hpo.training.data.source import TEST, SourceFacts, TargetKind, all_to_divide
+from hpo.training.data.sources.tensors import TensorSource
 from hpo.training.task import BadConfigError
 
 # sklearn and torchvision cost seconds to import; a worker whose data is prepared never needs them.
@@ -28,26 +29,14 @@ _READ_ERRORS = (RuntimeError, OSError, ValueError, AssertionError, EOFError, zli
 """What torchvision and gzip raise for files that are missing, cut short or something else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawImages:
-    """An image set as it came."""
-
-    images_NCHW: Tensor  # noqa: N815  # a shape suffix
-    """uint8 raw pixels; its own test images, if any, come last."""
-    labels_N: Tensor  # noqa: N815  # a shape suffix
-    """int64 class indices."""
-    num_own_test: int | None
-    """How many of the last images are the set's own test split; None without one."""
-
-
-def decode(config: ClassifierConfig) -> RawImages:
+def open_catalog(config: ClassifierConfig) -> TensorSource:
     """Read an image set from where it lies, or download it when the configuration says so.
 
     Raises:
         BadConfigError: the files are missing or unreadable; the message says how to get them.
     """
     if config.data == "digits":
-        return _decode_digits()
+        return _digits()
     image_set = IMAGE_SETS[config.data]
     root = Path(config.data_root)
     missing = image_set.missing_files(root)
@@ -58,38 +47,55 @@ def decode(config: ClassifierConfig) -> RawImages:
         )
     try:
         if missing:
-            _torchvision_class(config.data)(root, download=True)
+            _open_torchvision(config.data, root, is_train=True, download=True)
+            _open_torchvision(config.data, root, is_train=False, download=True)
         with _unpacked(root, image_set) as folder:
-            train = _torchvision_class(config.data)(folder, train=True)
-            test = _torchvision_class(config.data)(folder, train=False)
+            train = _open_torchvision(config.data, folder, is_train=True)
+            test = _open_torchvision(config.data, folder, is_train=False)
     except _READ_ERRORS as error:
         raise BadConfigError(f"{config.data} cannot be read from '{root}': {error}") from error
-    return RawImages(
-        images_NCHW=torch.cat([_pixels(train), _pixels(test)]),
-        labels_N=torch.cat([_labels(train), _labels(test)]),
-        num_own_test=len(test.targets),
-    )
+    labels_N = torch.cat([_labels(train), _labels(test)])
+    return _source(image_set, torch.cat([_pixels(train), _pixels(test)]), labels_N, len(test))
 
 
-def _decode_digits() -> RawImages:
+def _digits() -> TensorSource:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    return RawImages(
-        images_NCHW=torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1),
-        labels_N=torch.from_numpy(digits.target).to(torch.int64),
-        num_own_test=None,
+    images_NCHW = torch.from_numpy(digits.images).to(torch.uint8).unsqueeze(1)
+    labels_N = torch.from_numpy(digits.target).to(torch.int64)
+    return _source(IMAGE_SETS["digits"], images_NCHW, labels_N, 0)
+
+
+def _source(
+    image_set: ImageSet, images_NCHW: Tensor, labels_N: Tensor, num_own_test: int
+) -> TensorSource:
+    given_N = all_to_divide(len(labels_N))
+    given_N[len(labels_N) - num_own_test :] = TEST
+    return TensorSource(
+        images_NCHW,
+        SourceFacts(
+            targets=labels_N,
+            target_kind=TargetKind.CLASS,
+            class_labels=image_set.class_labels,
+            given_splits_N=given_N,
+            pixel_scale=image_set.pixel_scale,
+        ),
     )
 
 
-def _torchvision_class(name: str) -> Any:
+def _open_torchvision(name: str, root: Path, *, is_train: bool, download: bool = False) -> Any:
     from torchvision import datasets
 
-    return {
+    if name == "svhn":
+        return datasets.SVHN(root, split="train" if is_train else "test", download=download)
+    kind = {
         "mnist": datasets.MNIST,
         "fashion_mnist": datasets.FashionMNIST,
         "cifar10": datasets.CIFAR10,
+        "cifar100": datasets.CIFAR100,
     }[name]
+    return kind(root, train=is_train, download=download)
 
 
 @contextmanager
@@ -115,8 +121,12 @@ def _unpacked(root: Path, image_set: ImageSet) -> Iterator[Path]:
 def _pixels(images: Any) -> Tensor:
     """Return uint8 images_NCHW of a torchvision set."""
     pixels = torch.as_tensor(images.data)
-    return pixels.unsqueeze(1) if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2).contiguous()
+    if pixels.ndim == 3:
+        return pixels.unsqueeze(1)
+    is_channels_last = pixels.shape[-1] == 3  # SVHN has them first
+    return (pixels.permute(0, 3, 1, 2) if is_channels_last else pixels).contiguous()
 
 
 def _labels(images: Any) -> Tensor:
-    return torch.as_tensor(images.targets, dtype=torch.int64)
+    labels = images.targets if hasattr(images, "targets") else images.labels
+    return torch.as_tensor(labels, dtype=torch.int64)

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from hpo.domain.search_space import Params, Value
-from hpo.training.catalog import SplitSizes, split_sizes
-from hpo.training.config import CLASSIFIER_SCHEMA
-from hpo.training.data import decode as decoding
+from hpo.training.config import CLASSIFIER_SCHEMA, ClassifierConfig
+from hpo.training.data import prepare as preparing
 from hpo.training.data.card import DataCard
-from hpo.training.data.decode import RawImages
-from hpo.training.data.prepare import DataDamagedError, prepare_data
-from hpo.training.data.resident import Dataset, load_data
-from hpo.training.data.split import stratified_split
+from hpo.training.data.dataset import Dataset, load_data
+from hpo.training.data.prepare import prepare_data
+from hpo.training.data.source import TEST, TO_DIVIDE, TRAIN, VAL, Source
+from hpo.training.data.split import divide
+from hpo.training.data.store import DataDamagedError
 from hpo.training.task import BadConfigError
 
 
@@ -61,32 +61,60 @@ def test_digits_are_divided_without_loss(cache_dir: Path) -> None:
     assert dataset["train"].images_NCHW.max() == card.pixel_scale == 16
 
 
-@pytest.mark.parametrize("is_test_drawn", [True, False])
-def test_splits_are_disjoint_complete_and_stratified(is_test_drawn: bool) -> None:
-    labels = torch.tensor([0] * 400 + [1] * 100 + [2] * 33)
-    sizes = split_sizes(len(labels), None if is_test_drawn else 50, 0.15, 0.2)
-    split = stratified_split(labels, sizes, 3, is_test_drawn=is_test_drawn)
+@pytest.mark.parametrize("num_given_test", [0, 50])
+def test_splits_are_disjoint_complete_and_stratified(num_given_test: int) -> None:
+    labels = torch.tensor([0] * 400 + [1] * 100 + [2] * 33 + [0] * num_given_test)
+    given = torch.full((len(labels),), TO_DIVIDE)
+    given[533:] = TEST
+    split = divide(labels, given, (0.15, 0.2), 3)
+    num_test = num_given_test or 107
     assert [len(split[name]) for name in ("train", "val", "test")] == [
-        sizes.num_train,
-        sizes.num_val,
-        sizes.num_test,
-    ]
+        453 - (0 if num_given_test else 107), 80, num_test
+    ]  # fmt: skip
     everything = torch.cat(list(split.values())).sort().values
-    assert everything.tolist() == list(range(len(everything)))
-    assert len(everything) == len(labels) + (0 if is_test_drawn else 50)
-    val_counts = labels[split["val"]].bincount()
-    assert ((val_counts - 0.15 * labels.bincount()).abs() < 1).all()
-    if is_test_drawn:
-        test_counts = labels[split["test"]].bincount()
-        assert ((test_counts - 0.2 * labels.bincount()).abs() < 1).all()
+    assert everything.tolist() == list(range(len(labels)))
+    counts = labels[:533].bincount()
+    assert ((labels[split["val"]].bincount() - 0.15 * counts).abs() < 1).all()
+    if num_given_test:
+        assert split["test"].tolist() == list(range(533, 583))
+    else:
+        assert ((labels[split["test"]].bincount() - 0.2 * counts).abs() < 1.1).all()
+
+
+def test_splits_that_are_given_stay() -> None:
+    labels = torch.arange(60) % 3
+    given = torch.tensor([TRAIN] * 30 + [VAL] * 20 + [TEST] * 10)
+    split = divide(labels, given, (0.15, 0.15), 0)
+    assert split["train"].tolist() == list(range(30))
+    assert split["val"].tolist() == list(range(30, 50))
+    assert split["test"].tolist() == list(range(50, 60))
+    without_val = divide(labels, torch.where(given == VAL, TRAIN, given), (0.2, 0.15), 0)
+    assert without_val["test"].tolist() == list(range(50, 60))
+    assert len(without_val["val"]) == 10
+    assert max(without_val["val"].tolist()) < 50
 
 
 def test_the_split_seed_decides_the_split() -> None:
     labels = torch.arange(200) % 10
-    sizes = SplitSizes(num_train=140, num_val=30, num_test=30)
-    splits = [stratified_split(labels, sizes, seed, is_test_drawn=True) for seed in (1, 1, 2)]
+    given = torch.full((200,), TO_DIVIDE)
+    splits = [divide(labels, given, (0.15, 0.15), seed) for seed in (1, 1, 2)]
     assert torch.equal(splits[0]["val"], splits[1]["val"])
     assert not torch.equal(splits[0]["val"], splits[2]["val"])
+
+
+def test_a_replicate_redraws_train_and_val_and_keeps_the_test_split(tmp_path: Path) -> None:
+    resplit = config(resplit=True)
+    datasets = [load_data(resplit, tmp_path, 0, "cpu", seed) for seed in (None, 1, 2, 1)]
+    for dataset in datasets:
+        assert torch.equal(dataset["test"].images_NCHW, datasets[0]["test"].images_NCHW)
+        assert [len(dataset[name]) for name in ("train", "val")] == [1257, 270]
+        counts = dataset["val"].labels_N.bincount()
+        assert counts.min() >= 26
+    assert same_split(datasets[1], datasets[3])
+    assert len({dataset.card.fingerprint for dataset in datasets}) == 3
+    fixed = [load_data(config(), tmp_path, 0, "cpu", seed) for seed in (None, 1)]
+    assert same_split(*fixed)
+    assert fixed[0].card == datasets[0].card
 
 
 def test_another_split_seed_is_another_data_set(cache_dir: Path) -> None:
@@ -118,11 +146,11 @@ def test_a_card_survives_json(cache_dir: Path) -> None:
 def test_a_prepared_set_needs_no_decoder(cache_dir: Path) -> None:
     prepare_data(config(), cache_dir, 0)
     code = (
-        "import sys; from pathlib import Path; import hpo.training.tasks.classifier;"
+        "import sys; from pathlib import Path;"
         "from hpo.training.config import CLASSIFIER_SCHEMA as S;"
-        "from hpo.training.data.resident import load_data;"
+        "from hpo.training.data.dataset import load_data;"
         f"load_data(S.complete({{'data': 'digits'}}), Path({str(cache_dir)!r}), 0, 'cpu');"
-        "heavy = ('sklearn', 'torchvision', 'optuna', 'mlflow', 'pandas');"
+        "heavy = ('sklearn', 'torchvision', 'PIL', 'optuna', 'mlflow', 'pandas');"
         "print([m for m in heavy if m in sys.modules])"
     )
     shown = subprocess.run(
@@ -134,14 +162,14 @@ def test_a_prepared_set_needs_no_decoder(cache_dir: Path) -> None:
 def test_many_callers_decode_once_and_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = decoding.decode
+    original = preparing.open_source
     calls: list[object] = []
 
-    def counting(parsed: object) -> RawImages:
+    def counting(parsed: ClassifierConfig) -> Source:
         calls.append(parsed)
-        return original(parsed)  # type: ignore[arg-type]
+        return original(parsed)
 
-    monkeypatch.setattr(decoding, "decode", counting)
+    monkeypatch.setattr(preparing, "open_source", counting)
     with ThreadPoolExecutor(4) as pool:
         cards = list(pool.map(lambda _: prepare_data(config(), tmp_path, 0), range(4)))
     assert len(calls) == 1
@@ -152,7 +180,7 @@ def test_a_damaged_cache_is_noticed_before_training(tmp_path: Path) -> None:
     prepare_data(config(), tmp_path, 0)
     (pixels,) = [path for path in tmp_path.glob("*.safetensors") if "split" not in path.name]
     damaged = bytearray(pixels.read_bytes())
-    damaged[-1] ^= 1
+    damaged[len(damaged) // 2] ^= 1
     pixels.write_bytes(damaged)
     with pytest.raises(DataDamagedError, match="delete both"):
         load_data(config(), tmp_path, 0, "cpu")

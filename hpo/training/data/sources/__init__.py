@@ -1,0 +1,1 @@
+"""Where images are read from: sets known by name, folders, array files, functions."""
