@@ -123,7 +123,7 @@ class Session:
     def _explained(self, sql: str, params: Any, error: Any) -> Exception:
         """Return the error as SQLAlchemy raises it from its own connections."""
         is_gone = self._dialect.is_disconnect(error, self._driver, None)
-        return sa.exc.DBAPIError.instance(
+        explained: Exception = sa.exc.DBAPIError.instance(
             sql,
             params,
             error,
@@ -131,6 +131,7 @@ class Session:
             connection_invalidated=is_gone,
             dialect=self._dialect,
         )
+        return explained
 
 
 def _result(cursor: Any) -> Result:

@@ -8,7 +8,6 @@ from typing import Any
 from hpo.clock import SystemClock
 from hpo.domain.study import Study
 from hpo.domain.trial import Trial
-from hpo.storage.optuna_schema import open_optuna_study
 from hpo.storage.sql_ledger import SqlLedger
 from hpo.study import archive
 from hpo.study.best import Best, find_best
@@ -60,6 +59,8 @@ class LoadedStudy:
 
     def optuna_study(self) -> Any:
         """Return the `optuna.Study` that stock Optuna sees, for its plots and importances."""
+        from hpo.storage.optuna_storage import open_optuna_study  # noqa: PLC0415  # 0.3 s
+
         return open_optuna_study(self._home.ledger_url, self.name)
 
 
