@@ -15,7 +15,7 @@ from hpo.study.compose import conduct, is_spent
 from hpo.study.conclusion import Conclusion, conclude
 from hpo.study.home import Home
 from hpo.study.intake import read_sweep_file, settle
-from hpo.study.ownership import own
+from hpo.study.ownership import own_study
 
 
 class LoadedStudy:
@@ -114,8 +114,8 @@ def run(
     sweep_file = read_sweep_file(Path(file), overrides, None)
     name = sweep_file.sweep.study
     place.create()
-    with own(place.owner_lock(name), name):
-        ledger = SqlLedger(place.ledger_url)
+    ledger = SqlLedger(place.ledger_url)
+    with own_study(place, name, ledger):
         row, _ = settle(ledger, sweep_file, Path(file), SystemClock(), is_extending=False)
         if not is_spent(row, ledger):
             conduct(
@@ -126,5 +126,5 @@ def run(
                 subscribers=[],
                 announce=lambda _: None,
             )
-        ledger.close()
+    ledger.close()
     return load_study(name, home=place.root)
