@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -12,9 +12,6 @@ from hpo.clock import Clock, SystemClock
 from hpo.errors import HpoError
 from hpo.storage.database import GIVE_UP_S, is_lost, pauses_s
 from hpo.storage.statement import Compiled, Write
-
-if TYPE_CHECKING:
-    from sqlalchemy.pool import PoolProxiedConnection
 
 T = TypeVar("T")
 
@@ -67,14 +64,12 @@ class Session:
 
     def execute(self, sql: str, params: object = ()) -> Result:
         """Run one text."""
-        cursor = self._driver.cursor()
         try:
+            cursor = self._driver.cursor()
             cursor.execute(sql, params)
             return _result(cursor)
         except self._errors as error:
             raise self._explained(sql, params, error) from error
-        finally:
-            cursor.close()
 
     def run(self, writes: Sequence[Write]) -> list[Result]:
         """Run statements in order, in one round trip on PostgreSQL."""
@@ -157,7 +152,7 @@ class Writer:
         self._clock = clock or SystemClock()
         self._mutex = threading.RLock()
         self._session: Session | None = None
-        self._connection: PoolProxiedConnection | None = None
+        self._close: Callable[[], None] | None = None
         self._synchronous: str | None = None
         self._backend: Mapping[str, Any] | None = None
         self.on_reconnect: list[Callable[[Session], None]] = []
@@ -240,11 +235,11 @@ class Writer:
             connection = self._engine.raw_connection()
             driver: Any = connection.driver_connection
             session = Session(driver, self._engine)
+            self._close, self._synchronous = connection.close, None
             if self.is_postgres:
-                connection.detach()  # it is no reader's
+                connection.detach()  # it is no reader's; the pool would complain of its loss
+                self._close = driver.close
                 driver.autocommit = True  # transactions are begun and ended in `_once`
-            self._connection, self._synchronous = connection, None
-            if self.is_postgres:
                 try:
                     self._replace_backend(session)
                 except BaseException:
@@ -255,21 +250,22 @@ class Writer:
 
     def _replace_backend(self, session: Session) -> None:
         """End the server's half of the lost connection, which may still hold its locks."""
-        if self._backend is not None:
+        lost = self._backend
+        if lost is not None:
             session.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE pid = %(pid)s AND backend_start = %(start)s",
-                self._backend,
+                lost,
             )
-            for tell in self.on_reconnect:
-                tell(session)
         pid, start = session.execute(
             "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         ).rows[0]
         self._backend = {"pid": pid, "start": start}
+        if lost is not None:
+            for tell in self.on_reconnect:
+                tell(session)
 
     def _drop(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(sa.exc.DBAPIError, self._engine.dialect.loaded_dbapi.Error):
-                self._connection.close()
-        self._session, self._connection = None, None
+        if self._close is not None:
+            self._close()
+        self._session, self._close = None, None

@@ -1,6 +1,8 @@
 """The promises written in `hpo.storage.ledger.Ledger`, over SQLite and PostgreSQL."""
 
+import contextlib
 import dataclasses
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,11 +19,13 @@ from hpo.domain.event import StudyEvent
 from hpo.domain.study import StudyState
 from hpo.domain.trial import FailureKind, Trial, TrialState
 from hpo.errors import UsageError
+from hpo.storage import database
 from hpo.storage.sql_ledger import SqlLedger
 from tests.contracts.conftest import Databases
 from tests.fakes import studies as s
 
 ROOT = Path(__file__).parents[2]
+FIRST_VERSION = Path(__file__).parent / "data" / "ledger_v1.sql"
 
 
 @pytest.fixture
@@ -500,6 +504,33 @@ def test_a_ledger_of_another_version_is_refused(ledger: SqlLedger, database: str
         connection.execute(sa.text("UPDATE hpo_version SET version = 99"))
     with pytest.raises(UsageError, match="ledger version 99, this hpo reads version"):
         SqlLedger(database)
+
+
+def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "hpo.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_VERSION.read_text())
+    ledger = SqlLedger(f"sqlite:///{path}")
+    done, going_on, failed, waiting = ledger.trials(s.UID)
+    assert (done.state, done.value, done.num_epochs) == (TrialState.COMPLETE, 0.5, 2)
+    assert (done.last, done.best) == (s.checkpoint(1), s.checkpoint(1, "best"))
+    assert (going_on.token, going_on.num_attempts, going_on.num_epochs) == ("d", 2, 1)
+    assert (failed.failure, waiting.state) == (FailureKind.DIVERGED, TrialState.WAITING)
+    assert ledger.notes(s.UID) == {1: ("a remark",)}
+    assert ledger.test_result(s.UID, "abc") == "{}"
+    assert ledger.apply(s.UID, [s.measured(1, "d", 2), s.ended(1, "d"), s.plan([4])]) == 0
+    ledger.close()
+    assert rows(f"sqlite:///{path}")["hpo_version"] == 1
+    SqlLedger(f"sqlite:///{path}").close()  # migrated once
+
+
+def test_a_network_file_system_is_refused_before_a_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "network_filesystem", lambda _: "nfs4")
+    with pytest.raises(UsageError, match=r"\(nfs4\).*PostgreSQL database in HPO_LEDGER"):
+        SqlLedger(f"sqlite:///{tmp_path / 'hpo.db'}")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_no_database_is_refused_in_one_sentence(tmp_path: Path) -> None:

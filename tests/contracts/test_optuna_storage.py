@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from optuna.testing.pytest_storages import StorageTestCase
 from optuna.trial import TrialState
 
-from hpo.domain.event import StudyEvent
+from hpo.domain import event as ev
 from hpo.domain.trial import TrialState as Ended
 from hpo.storage.optuna_storage import OptunaStorage
 from hpo.storage.sql_ledger import SqlLedger
@@ -99,17 +99,20 @@ def test_stock_optuna_opens_what_ours_wrote_before_during_and_after(databases: D
         train(after, 1)
 
 
+def turns() -> list[list[ev.StudyEvent]]:
+    return [
+        [s.ended(0, "a"), s.started(1, "b"), s.measured(1, "b", 1)],
+        [s.measured(1, "b", 2), s.ended(1, "b", Ended.FAIL, value=None)],
+        [],
+    ]
+
+
 def test_ours_reads_a_study_of_the_ledger_as_stock_optuna_does(database: str) -> None:
     ledger, ours = SqlLedger(database), OptunaStorage(database)
     ledger.create_study(s.new_study())
     ledger.apply(s.UID, [s.plan([0, 1, 2]), s.started(0, "a"), s.measured(0, "a", 1)])
     with stock(database) as theirs:
-        turns: list[list[StudyEvent]] = [
-            [s.ended(0, "a"), s.started(1, "b"), s.measured(1, "b", 1)],
-            [s.measured(1, "b", 2), s.ended(1, "b", Ended.FAIL, value=None)],
-            [],
-        ]
-        for events in turns:
+        for events in turns():
             mine = optuna.load_study(study_name="lr-digits", storage=ours).get_trials()
             assert len(mine) == 3
             assert mine == optuna.load_study(study_name="lr-digits", storage=theirs).get_trials()
