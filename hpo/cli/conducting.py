@@ -1,8 +1,5 @@
 """What `run` and `resume` do with a study once they know which."""
 
-import contextlib
-from collections.abc import Iterator
-
 from hpo.cli.output import answer_json, note
 from hpo.cli.progress import RunView
 from hpo.cli.tables import show_conclusion
@@ -14,16 +11,8 @@ from hpo.study import archive
 from hpo.study.compose import conduct, is_spent
 from hpo.study.conclusion import as_json, conclude
 from hpo.study.home import Home
-from hpo.study.ownership import own
 from hpo.study.preflight import PreflightFailedError
 from hpo.study.removal import remove
-
-
-@contextlib.contextmanager
-def owning(home: Home, study: str) -> Iterator[None]:
-    """Hold a study while it is created and conducted."""
-    with own(home.owner_lock(study), study):
-        yield
 
 
 def conduct_and_conclude(

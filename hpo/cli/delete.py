@@ -12,9 +12,9 @@ from hpo.study.home import Home
 @home_option
 def command(study: str, is_sure: bool, home: Home) -> None:  # noqa: FBT001
     """Delete STUDY: its trials, checkpoints and logs. Its runs in MLflow stay."""
-    from hpo.cli.conducting import owning
     from hpo.cli.output import note
     from hpo.study import archive
+    from hpo.study.ownership import own_study
     from hpo.study.removal import remove
 
     ledger = archive.open_ledger(home)
@@ -24,6 +24,6 @@ def command(study: str, is_sure: bool, home: Home) -> None:  # noqa: FBT001
         click.confirm(
             f"delete {study} with its {count} trials from {home.root}?", abort=True, err=True
         )
-    with owning(home, study):
+    with own_study(home, study, ledger):
         remove(ledger, row, home)
     note(f"{study} is deleted")

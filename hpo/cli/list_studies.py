@@ -16,13 +16,17 @@ def command(home: Home, is_json: bool) -> None:  # noqa: FBT001
     from hpo.study import archive
     from hpo.study.status import standing
 
-    rows = archive.open_ledger(home).studies() if home.exists else ()
+    if not home.exists:
+        answer_json([]) if is_json else answer(f"no study is kept in {home.root}")
+        return
+    ledger = archive.open_ledger(home)
+    rows = ledger.studies()
     if is_json:
         answer_json(
             [
                 {
                     "study": row.name,
-                    "state": standing(row, home),
+                    "state": standing(row, home, ledger),
                     "created_at": row.created_at,
                     "ended_at": row.ended_at,
                     "trials": {state.value: row.counts.get(state, 0) for state in TrialState},
@@ -39,7 +43,7 @@ def command(home: Home, is_json: bool) -> None:  # noqa: FBT001
         [
             [
                 row.name,
-                standing(row, home),
+                standing(row, home, ledger),
                 sum(row.counts.values()),
                 row.counts.get(TrialState.COMPLETE, 0),
                 row.counts.get(TrialState.PRUNED, 0),

@@ -42,12 +42,13 @@ def command(
     checkpoint, evaluation. What passed is not tried again until its configuration, code or data
     change.
     """
-    from hpo.cli.conducting import conduct_and_conclude, owning
+    from hpo.cli.conducting import conduct_and_conclude
     from hpo.cli.output import note
     from hpo.clock import SystemClock
     from hpo.errors import UsageError
     from hpo.storage.sql_ledger import SqlLedger
     from hpo.study.intake import read_sweep_file, settle
+    from hpo.study.ownership import own_study
 
     if flags["is_debugging"] and not flags["is_inline"]:
         raise UsageError("--debug looks at one trial in this process; write --inline --debug")
@@ -63,8 +64,8 @@ def command(
         is_debugging = flags["is_debugging"]
         train_inline(sweep_file.sweep, home, is_debugging=is_debugging, say=note)
         return
-    with owning(home, study):
-        ledger = SqlLedger(home.ledger_url)
+    ledger = SqlLedger(home.ledger_url)
+    with own_study(home, study, ledger):
         row, was_there = settle(
             ledger, sweep_file, file, SystemClock(), is_extending=flags["is_extending"]
         )

@@ -16,6 +16,7 @@ def command(study: str | None, home: Home, is_json: bool) -> None:  # noqa: FBT0
     from hpo.domain.trial import TrialState
     from hpo.study import archive
     from hpo.study.naming import run_name
+    from hpo.study.ownership import owner_of_study
     from hpo.study.status import standing
 
     ledger = archive.open_ledger(home)
@@ -26,8 +27,9 @@ def command(study: str | None, home: Home, is_json: bool) -> None:  # noqa: FBT0
         answer_json(
             {
                 "study": row.name,
-                "state": standing(row, home),
+                "state": standing(row, home, ledger),
                 "reason": row.reason,
+                "owner": owner_of_study(home, row.name, ledger),
                 "running_s": row.running_s,
                 "trials": [
                     {
@@ -78,5 +80,7 @@ def command(study: str | None, home: Home, is_json: bool) -> None:  # noqa: FBT0
         if loaded.count(state)
     )
     answer("")
-    answer(f"{row.name} is {standing(row, home)} ({row.reason}); {counts or 'no trials yet'}")
+    answer(
+        f"{row.name} is {standing(row, home, ledger)} ({row.reason}); {counts or 'no trials yet'}"
+    )
     answer(f"{duration(row.running_s)} of running; home {home.root}")

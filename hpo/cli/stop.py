@@ -14,11 +14,11 @@ def command(study: str, home: Home) -> None:
     from hpo.cli.output import note
     from hpo.clock import SystemClock
     from hpo.study import archive
-    from hpo.study.ownership import owner_of
+    from hpo.study.ownership import owner_of_study
 
     ledger = archive.open_ledger(home)
     row = archive.find_row(ledger, study)
-    owner = owner_of(home.owner_lock(row.name))
+    owner = owner_of_study(home, row.name, ledger)
     if owner is None:
         note(f"{study} is not running")
         return

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised by every change of these tables, together with a migration."""
 
 metadata = sa.MetaData()
@@ -114,6 +114,28 @@ test_results = sa.Table(
     sa.Column("document", sa.Text, nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
 )
+
+owners = sa.Table(
+    "hpo_owners",
+    metadata,
+    sa.Column("study_name", sa.String(512), primary_key=True),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("backend_pid", sa.Integer, nullable=False),
+    sa.Column("token", sa.String(32), nullable=False),
+)
+"""Who says that it conducts a study; believed only while its server process holds the lock."""
+
+applies = sa.Table(
+    "hpo_applies",
+    metadata,
+    sa.Column("study_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("apply_id", sa.String(32), nullable=False),
+)
+"""The latest apply of each study on PostgreSQL, by which one that was cut off knows its end."""
+
+ADDED_IN = {2: (owners, applies)}
+"""The tables that each version added to the one before."""
 
 TRIAL_TABLES = (attempts, measurements, checkpoints, notes, trials)
 """Every table with rows that belong to one trial, for deletion."""

@@ -1,6 +1,7 @@
 """The promises of the ledger. `sql_ledger.py` keeps them over SQLite and PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +49,17 @@ class StudyRow:
     """How many trials are in each state."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A process that conducts a study."""
+
+    host: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"{self.pid} on {self.host}"
+
+
 class Ledger(Protocol):
     """Keeps studies and their trials.
 
@@ -58,6 +70,8 @@ class Ledger(Protocol):
        how many events it refused so.
     4. Reading never blocks writing, and never sees half of an `apply`.
     5. Stock Optuna reads the same database at any time.
+    6. A server that drops its connections is reached again, and no event is lost or written twice.
+    7. Where hosts share a database, one process at a time owns a study; a dead one owns nothing.
     """
 
     def create_study(self, study: NewStudy) -> None:
@@ -114,4 +128,16 @@ class Ledger(Protocol):
 
     def delete_study(self, study_uid: str) -> None:
         """Remove a study and everything of it from the database."""
+        ...
+
+    def own(self, study: str, owner: Owner) -> AbstractContextManager[None]:
+        """Be the only one that conducts a study, for as long as the context lasts.
+
+        Raises:
+            OwnedError: another living process, on whatever machine, conducts it.
+        """
+        ...
+
+    def owner_of(self, study: str) -> Owner | None:
+        """Return who conducts a study now, as far as the database knows; None: nobody."""
         ...

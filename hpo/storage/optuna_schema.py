@@ -8,12 +8,8 @@ Source: optuna/storages/_rdb/models.py, schema version 12.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-
-if TYPE_CHECKING:
-    import optuna
 
 metadata = sa.MetaData()
 
@@ -158,13 +154,6 @@ def create_optuna_tables(url: str) -> None:
 
     storage = RDBStorage(url)
     storage.engine.dispose()
-
-
-def open_optuna_study(url: str, name: str) -> "optuna.Study":
-    """Return a study as stock Optuna sees it."""
-    import optuna  # noqa: PLC0415  # 0.3 s, only for those who ask
-
-    return optuna.load_study(study_name=name, storage=url)
 
 
 def value_type(value: float) -> str:

@@ -1,29 +1,26 @@
 """The ledger over SQLite or PostgreSQL: Optuna's own schema with our tables beside it."""
 
+import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
+from hpo.clock import Clock, SystemClock
 from hpo.domain import event as ev
 from hpo.domain.attempt import Attempt, Environment
 from hpo.domain.study import StudyState
-from hpo.domain.trial import (
-    CheckpointRef,
-    FailureKind,
-    Measurement,
-    PlannedTrial,
-    Role,
-    Trial,
-    TrialState,
-)
+from hpo.domain.trial import CheckpointRef, Trial, TrialState
 from hpo.errors import UsageError
 from hpo.storage import hpo_schema, optuna_schema
-from hpo.storage.database import open_engine, write_transaction
-from hpo.storage.event_writer import EventWriter, inserted_id
-from hpo.storage.ledger import NewStudy, StudyRow
+from hpo.storage.database import open_engine, survives_drops, write_transaction
+from hpo.storage.deletion import delete_study_rows
+from hpo.storage.event_writer import EventWriter, applied_mark
+from hpo.storage.ledger import NewStudy, Owner, StudyRow
+from hpo.storage.study_lock import StudyLock, find_owner
+from hpo.storage.trial_reader import read_trials
+from hpo.storage.writer import Transaction, Writer
 
 DURABLE_EVENTS = (
     ev.TrialsPlanned,
@@ -37,20 +34,24 @@ DURABLE_EVENTS = (
 class SqlLedger:
     """Keeps the promises of `Ledger` in one SQL database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
         """Open the database at `url`, creating it when it is not there.
 
         Args:
             url: an SQLAlchemy URL; `sqlite:///runs/hpo.db` or `postgresql+psycopg://..`.
+            clock: for waiting until a database that went away is back; the machine's without it.
 
         Raises:
             UsageError: it cannot be opened, or has another version.
         """
         self._engine = open_engine(url)
+        self._clock = clock or SystemClock()
+        self._writer = Writer(self._engine, self._clock)
         self._writer_facts: dict[str, tuple[int, dict[str, str], str]] = {}
 
     def close(self) -> None:
         """Close every connection."""
+        self._writer.close()
         self._engine.dispose()
 
     def create_study(self, study: NewStudy) -> None:
@@ -62,15 +63,18 @@ class SqlLedger:
         try:
             self._insert_study(study)
         except sa.exc.IntegrityError as error:  # two processes, or a study that Optuna made
+            if study.uid in {row.uid for row in self.studies()}:
+                return  # committed by a try whose connection was lost before it was heard of
             raise UsageError(
                 f"a study named {study.name} exists; write another study: name"
             ) from error
 
+    @survives_drops
     def _insert_study(self, study: NewStudy) -> None:
         table = optuna_schema.studies
         with write_transaction(self._engine, is_durable=True) as connection:
-            inserted = connection.execute(table.insert().values(study_name=study.name))
-            study_id = inserted_id(inserted)
+            inserting = table.insert().values(study_name=study.name).returning(table.c.study_id)
+            study_id = connection.execute(inserting).scalar_one()
             for index, direction in enumerate(study.directions):
                 connection.execute(
                     optuna_schema.study_directions.insert().values(
@@ -93,23 +97,40 @@ class SqlLedger:
             )
 
     def apply(self, study_uid: str, events: Sequence[ev.StudyEvent]) -> int:
-        """Write events of one study in one transaction; return how many were late."""
+        """Write events of one study in one transaction; return how many were late.
+
+        A connection that is lost on the way is made again, and what it may or may not have
+        committed is written exactly once.
+        """
         if not events:
             return 0
         is_durable = any(isinstance(event, DURABLE_EVENTS) for event in events)
-        with write_transaction(self._engine, is_durable=is_durable) as connection:
-            writer = EventWriter(connection, *self._facts(connection, study_uid))
-            return sum(not writer.write(event) for event in events)
+        study_id, distributions, metric = self._facts(study_uid)
+        mark = applied_mark(study_id) if self._writer.is_postgres else None
+        num_late: list[int] = []  # as the latest try found it
 
-    def _facts(self, connection: sa.Connection, uid: str) -> tuple[int, dict[str, str], str]:
+        def work(transaction: Transaction) -> int:
+            opening = [mark] if mark else []
+            if transaction.is_again:
+                if opening and transaction.run(opening)[0].count == 0:
+                    return num_late[-1]  # that try was committed before its connection was lost
+                opening = []
+            writer = EventWriter(transaction, study_id, distributions, metric)
+            num_late.append(writer.write(events, opening))
+            return num_late[-1]
+
+        return self._writer.transact(work, is_durable=is_durable)
+
+    def _facts(self, uid: str) -> tuple[int, dict[str, str], str]:
         """Return what writing needs of a study and never changes: id, distributions, metric."""
         if uid not in self._writer_facts:
             table = hpo_schema.studies
-            row = connection.execute(
-                sa.select(table.c.study_id, table.c.distributions_json, table.c.document).where(
-                    table.c.uid == uid
-                )
-            ).one()
+            with self._engine.begin() as connection:
+                row = connection.execute(
+                    sa.select(
+                        table.c.study_id, table.c.distributions_json, table.c.document
+                    ).where(table.c.uid == uid)
+                ).one()
             objective = json.loads(row.document)["objective"]
             self._writer_facts[uid] = (
                 row.study_id,
@@ -118,6 +139,7 @@ class SqlLedger:
             )
         return self._writer_facts[uid]
 
+    @survives_drops
     def studies(self) -> tuple[StudyRow, ...]:
         """Return every study, the oldest first."""
         table, trials = hpo_schema.studies, optuna_schema.trials
@@ -146,62 +168,13 @@ class SqlLedger:
             for row in rows
         )
 
+    @survives_drops
     def trials(self, study_uid: str) -> tuple[Trial, ...]:
         """Return every trial of a study by number."""
-        ours, optunas, values = hpo_schema.trials, optuna_schema.trials, optuna_schema.trial_values
         with self._engine.begin() as connection:
-            study_id = self._study_id(connection, study_uid)
-            rows = connection.execute(
-                sa.select(
-                    ours,
-                    optunas.c.state,
-                    optunas.c.datetime_start,
-                    optunas.c.datetime_complete,
-                    values.c.value,
-                )
-                .join(optunas, optunas.c.trial_id == ours.c.trial_id)
-                .outerjoin(values, values.c.trial_id == ours.c.trial_id)
-                .where(ours.c.study_id == study_id)
-                .order_by(ours.c.number)
-            ).all()
-            measurements = self._measurements(connection, study_id)
-            checkpoints = self._checkpoints(connection, study_id)
-        return tuple(
-            _trial(row, measurements[row.trial_id], checkpoints[row.trial_id]) for row in rows
-        )
+            return read_trials(connection, self._study_id(connection, study_uid))
 
-    def _measurements(
-        self, connection: sa.Connection, study_id: int
-    ) -> dict[int, list[Measurement]]:
-        table = hpo_schema.measurements
-        found: dict[int, list[Measurement]] = defaultdict(list)
-        query = (
-            sa.select(table.c.trial_id, table.c.epoch, table.c.examples_seen, table.c.metrics_json)
-            .where(table.c.trial_id.in_(_trial_ids(study_id)))
-            .order_by(table.c.trial_id, table.c.epoch)
-        )
-        for row in connection.execute(query):
-            found[row.trial_id].append(
-                Measurement(
-                    epoch=row.epoch,
-                    examples_seen=row.examples_seen,
-                    metrics=json.loads(row.metrics_json),
-                )
-            )
-        return found
-
-    def _checkpoints(
-        self, connection: sa.Connection, study_id: int
-    ) -> dict[int, dict[str, CheckpointRef]]:
-        table = hpo_schema.checkpoints
-        found: dict[int, dict[str, CheckpointRef]] = defaultdict(dict)
-        query = sa.select(table).where(table.c.trial_id.in_(_trial_ids(study_id)))
-        for row in connection.execute(query):
-            found[row.trial_id][row.kind] = CheckpointRef(
-                uri=row.uri, sha256=row.sha256, epoch=row.epoch, num_bytes=row.num_bytes
-            )
-        return found
-
+    @survives_drops
     def checkpoint(self, study_uid: str, number: int, kind: str) -> CheckpointRef | None:
         """Return a trial's newest checkpoint of a kind: `last`, `best`, or `@7` of epoch 7."""
         table, trials = hpo_schema.checkpoints, hpo_schema.trials
@@ -221,6 +194,7 @@ class SqlLedger:
             uri=row.uri, sha256=row.sha256, epoch=row.epoch, num_bytes=row.num_bytes
         )
 
+    @survives_drops
     def attempts(self, study_uid: str, number: int) -> tuple[Attempt, ...]:
         """Return every attempt at a trial, in order."""
         table, trials, environments = (
@@ -253,6 +227,7 @@ class SqlLedger:
             for row in rows
         )
 
+    @survives_drops
     def notes(self, study_uid: str) -> Mapping[int, tuple[str, ...]]:
         """Return the remarks on each trial that has any, by trial number."""
         table, trials = hpo_schema.notes, hpo_schema.trials
@@ -268,14 +243,17 @@ class SqlLedger:
                 found[number] = (*found.get(number, ()), note)
         return found
 
+    @survives_drops
     def extend_study(self, study_uid: str, document: str, source: str) -> None:
         """Replace a study's sweep by a compatible, larger one."""
         self._update_study(study_uid, document=document, source=source)
 
+    @survives_drops
     def request_stop(self, study_uid: str, at: str | None) -> None:
         """Ask the study's owner to stop after the running epochs; None takes it back."""
         self._update_study(study_uid, stop_requested_at=at)
 
+    @survives_drops
     def is_stop_requested(self, study_uid: str) -> bool:
         """Tell whether a stop was asked for."""
         table = hpo_schema.studies
@@ -283,6 +261,7 @@ class SqlLedger:
         with self._engine.begin() as connection:
             return connection.execute(query).scalar() is not None
 
+    @survives_drops
     def test_result(self, study_uid: str, config_id: str) -> str | None:
         """Return the stored test-split result of a configuration as JSON, or None."""
         table = hpo_schema.test_results
@@ -310,32 +289,7 @@ class SqlLedger:
     def delete_study(self, study_uid: str) -> None:
         """Remove a study and everything of it from the database."""
         with write_transaction(self._engine, is_durable=True) as connection:
-            study_id = self._study_id(connection, study_uid)
-            trial_ids = (
-                connection.execute(
-                    sa.select(optuna_schema.trials.c.trial_id).where(
-                        optuna_schema.trials.c.study_id == study_id
-                    )
-                )
-                .scalars()
-                .all()
-            )
-            for table in (*hpo_schema.TRIAL_TABLES, *optuna_schema.TRIAL_TABLES):
-                connection.execute(table.delete().where(table.c.trial_id.in_(trial_ids)))
-            environments, attempts = hpo_schema.environments, hpo_schema.attempts
-            connection.execute(  # those that no other study's attempts ran under
-                environments.delete().where(
-                    environments.c.environment_id.not_in(sa.select(attempts.c.environment_id))
-                )
-            )
-            for table in (
-                hpo_schema.test_results,
-                hpo_schema.studies,
-                optuna_schema.trials,
-                *optuna_schema.STUDY_TABLES,
-                optuna_schema.studies,
-            ):
-                connection.execute(table.delete().where(table.c.study_id == study_id))
+            delete_study_rows(connection, self._study_id(connection, study_uid))
         self._writer_facts.pop(study_uid, None)
 
     def _update_study(self, study_uid: str, **values: object) -> None:
@@ -350,35 +304,33 @@ class SqlLedger:
         ).scalar_one()
         return study_id
 
+    # --- ownership
 
-def _trial_ids(study_id: int) -> sa.Select[tuple[int]]:
-    table = hpo_schema.trials
-    return sa.select(table.c.trial_id).where(table.c.study_id == study_id)
+    @contextlib.contextmanager
+    def own(self, study: str, owner: Owner) -> Iterator[None]:
+        """Be the only one that conducts a study, for as long as the context lasts.
 
+        The lock is PostgreSQL's own, held by the connection that writes, so that it is gone as
+        soon as nothing can be written any more. A SQLite file is guarded by its machine's file
+        lock instead; see `hpo.study.ownership`.
 
-def _trial(
-    row: Any, measurements: list[Measurement], checkpoints: Mapping[str, CheckpointRef]
-) -> Trial:
-    return Trial(
-        plan=PlannedTrial(
-            number=row.number,
-            params=json.loads(row.params_json),
-            config=json.loads(row.config_json),
-            replicate=row.replicate,
-            role=Role(row.role),
-            axis=row.axis,
-        ),
-        state=TrialState(row.state),
-        reason=row.reason,
-        failure=FailureKind(row.failure) if row.failure else None,
-        measurements=tuple(measurements),
-        value=row.value,
-        best_epoch=row.best_epoch,
-        last=checkpoints.get("last"),
-        best=checkpoints.get("best"),
-        weights_sha256=row.weights_sha256,
-        num_attempts=row.num_attempts,
-        token=row.token,
-        started_at=row.datetime_start.isoformat() + "+00:00" if row.datetime_start else None,
-        ended_at=row.datetime_complete.isoformat() + "+00:00" if row.datetime_complete else None,
-    )
+        Raises:
+            OwnedError: another living process, on whatever machine, conducts it.
+        """
+        if not self._writer.is_postgres:
+            yield
+            return
+        lock = StudyLock(self._writer, self._clock, study, owner)
+        lock.take()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @survives_drops
+    def owner_of(self, study: str) -> Owner | None:
+        """Return who conducts a study now over PostgreSQL, or None."""
+        if not self._writer.is_postgres:
+            return None
+        with self._engine.begin() as connection:
+            return find_owner(connection, study)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hpo.clock import SystemClock
+from hpo.domain.event import StudyEvent
 from hpo.domain.study import Study
 from hpo.domain.trial import Trial
-from hpo.storage.optuna_schema import open_optuna_study
 from hpo.storage.sql_ledger import SqlLedger
 from hpo.study import archive
 from hpo.study.best import Best, find_best
@@ -16,7 +16,7 @@ from hpo.study.compose import conduct, is_spent
 from hpo.study.conclusion import Conclusion, conclude
 from hpo.study.home import Home
 from hpo.study.intake import read_sweep_file, settle
-from hpo.study.ownership import own
+from hpo.study.ownership import own_study
 
 
 class LoadedStudy:
@@ -60,6 +60,8 @@ class LoadedStudy:
 
     def optuna_study(self) -> Any:
         """Return the `optuna.Study` that stock Optuna sees, for its plots and importances."""
+        from hpo.storage.optuna_storage import open_optuna_study  # noqa: PLC0415  # 0.3 s
+
         return open_optuna_study(self._home.ledger_url, self.name)
 
 
@@ -95,6 +97,16 @@ def load_study(name: str | None = None, *, home: str | Path | None = None) -> Lo
     return LoadedStudy(name, Home.open(Path(home) if home is not None else None))
 
 
+class Silence:
+    """Shows nothing; fulfils `View`."""
+
+    def say(self, text: str) -> None:
+        """Drop it."""
+
+    def take(self, event: StudyEvent) -> None:
+        """Drop it."""
+
+
 def run(
     file: str | Path, *, overrides: Sequence[str] = (), home: str | Path | None = None
 ) -> LoadedStudy:
@@ -113,8 +125,8 @@ def run(
     sweep_file = read_sweep_file(Path(file), overrides, None)
     name = sweep_file.sweep.study
     place.create()
-    with own(place.owner_lock(name), name):
-        ledger = SqlLedger(place.ledger_url)
+    ledger = SqlLedger(place.ledger_url)
+    with own_study(place, name, ledger):
         row, _ = settle(ledger, sweep_file, Path(file), SystemClock(), is_extending=False)
         if not is_spent(row, ledger):
             conduct(
@@ -122,8 +134,7 @@ def run(
                 home=place,
                 ledger=ledger,
                 clock=SystemClock(),
-                subscribers=[],
-                announce=lambda _: None,
+                view=Silence(),
             )
-        ledger.close()
+    ledger.close()
     return load_study(name, home=place.root)

@@ -249,7 +249,7 @@ def conduct(  # the parts of a run, named at the one call
             )
         )
         study = archive.load(ledger, archive.find_row(ledger, row.name))
-        announce("waiting until MLflow has the last records")
+        view.say("waiting until MLflow has the last records")
         remark = mirror.end(study, conclude(study))
         if remark:
             view.say(remark)

@@ -88,8 +88,10 @@ class Home:
         return self.root / "hpo.log"
 
     def owner_lock(self, study: str) -> Path:
-        """The file whose lock the conductor of a study holds."""
-        return self.root / "locks" / f"{study}.lock"
+        """The file whose lock the conductor of a study holds, beside the ledger that it guards."""
+        _, is_sqlite, path = self.ledger_url.partition("sqlite:///")
+        folder = Path(path).absolute().parent if is_sqlite and path else self.root
+        return folder / "locks" / f"{study}.lock"
 
     def study(self, study: str) -> Path:
         """A study's folder."""

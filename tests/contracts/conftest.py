@@ -114,6 +114,16 @@ def databases(request: pytest.FixtureRequest) -> Databases:
     if request.param == "sqlite":
         files: SqliteFiles = request.getfixturevalue("sqlite_files")
         return files
+    return _server_of(request)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> str:
+    """Return the URL of a ledger without studies on PostgreSQL."""
+    return _server_of(request).with_tables()
+
+
+def _server_of(request: pytest.FixtureRequest) -> PostgresDatabases:
     pytest.importorskip("psycopg", reason="no PostgreSQL: install hpo[postgres]")
     on_server: PostgresDatabases | None = request.getfixturevalue("postgres_databases")
     if on_server is None:

@@ -1,9 +1,11 @@
-"""A process that works on a ledger until it is killed: `open URL` or `write URL`."""
+"""A process that works on a ledger until it is killed: `open URL`, `write URL` or `own URL`."""
 
+import os
 import sys
 
 import optuna.storages  # noqa: F401  # imported before the race begins, since it takes longest
 
+from hpo.storage.ledger import Owner
 from hpo.storage.sql_ledger import SqlLedger
 from tests.fakes import studies as s
 
@@ -38,5 +40,15 @@ def write_for_ever(url: str) -> None:
         say(epoch)
 
 
+def own_until_killed(url: str) -> None:
+    """Own a study; say so and wait."""
+    ledger = SqlLedger(url)
+    with ledger.own("lr-digits", Owner(host="a-host", pid=os.getpid())):
+        say(os.getpid())
+        sys.stdin.readline()
+
+
+WORKS = {"open": open_on_a_word, "write": write_for_ever, "own": own_until_killed}
+
 if __name__ == "__main__":
-    {"open": open_on_a_word, "write": write_for_ever}[sys.argv[1]](sys.argv[2])
+    WORKS[sys.argv[1]](sys.argv[2])

@@ -1,6 +1,8 @@
 """The promises written in `hpo.storage.ledger.Ledger`, over SQLite and PostgreSQL."""
 
+import contextlib
 import dataclasses
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,12 +19,14 @@ from hpo.domain.event import StudyEvent
 from hpo.domain.study import StudyState
 from hpo.domain.trial import FailureKind, Trial, TrialState
 from hpo.errors import UsageError
+from hpo.storage import database
 from hpo.storage.sql_ledger import SqlLedger
 from hpo.study.history import History
 from tests.contracts.conftest import Databases
 from tests.fakes import studies as s
 
 ROOT = Path(__file__).parents[2]
+FIRST_VERSION = Path(__file__).parent / "data" / "ledger_v1.sql"
 
 
 @pytest.fixture
@@ -430,13 +434,14 @@ def test_a_second_connection_never_sees_half_of_an_apply(ledger: SqlLedger, data
 
     thread = threading.Thread(target=read)
     thread.start()
-    for epoch in range(1, 61):
+    epoch = 0
+    while epoch < 60 or len({first for first, _ in seen}) <= 3:  # until it did read in between
+        epoch += 1
         ledger.apply(s.UID, [s.measured(0, "a", epoch), s.measured(1, "b", epoch)])
     is_written.set()
     thread.join()
     assert all(first == second for first, second in seen)
-    assert len({first for first, _ in seen}) > 3  # it did read in between
-    assert [trial.num_epochs for trial in reader.trials(s.UID)] == [60, 60]
+    assert [trial.num_epochs for trial in reader.trials(s.UID)] == [epoch, epoch]
     reader.close()
 
 
@@ -522,6 +527,33 @@ def test_a_ledger_of_another_version_is_refused(ledger: SqlLedger, database: str
         connection.execute(sa.text("UPDATE hpo_version SET version = 99"))
     with pytest.raises(UsageError, match="ledger version 99, this hpo reads version"):
         SqlLedger(database)
+
+
+def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "hpo.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_VERSION.read_text())
+    ledger = SqlLedger(f"sqlite:///{path}")
+    done, going_on, failed, waiting = ledger.trials(s.UID)
+    assert (done.state, done.value, done.num_epochs) == (TrialState.COMPLETE, 0.5, 2)
+    assert (done.last, done.best) == (s.checkpoint(1), s.checkpoint(1, "best"))
+    assert (going_on.token, going_on.num_attempts, going_on.num_epochs) == ("d", 2, 1)
+    assert (failed.failure, waiting.state) == (FailureKind.DIVERGED, TrialState.WAITING)
+    assert ledger.notes(s.UID) == {1: ("a remark",)}
+    assert ledger.test_result(s.UID, "abc") == "{}"
+    assert ledger.apply(s.UID, [s.measured(1, "d", 2), s.ended(1, "d"), s.plan([4])]) == 0
+    ledger.close()
+    assert rows(f"sqlite:///{path}")["hpo_version"] == 1
+    SqlLedger(f"sqlite:///{path}").close()  # migrated once
+
+
+def test_a_network_file_system_is_refused_before_a_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "network_filesystem", lambda _: "nfs4")
+    with pytest.raises(UsageError, match=r"\(nfs4\).*PostgreSQL database in HPO_LEDGER"):
+        SqlLedger(f"sqlite:///{tmp_path / 'hpo.db'}")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_no_database_is_refused_in_one_sentence(tmp_path: Path) -> None:
