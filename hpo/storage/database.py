@@ -98,7 +98,8 @@ def _refuse_network(url: sa.URL) -> None:
 
 def is_lost(error: sa.exc.DBAPIError) -> bool:
     """Tell whether an error means that the server cannot be reached, now or any more."""
-    never_reached = getattr(error.orig, "sqlstate", "unknown") is None
+    has_no_state = getattr(error.orig, "sqlstate", "unknown") is None  # no server gave it one
+    never_reached = isinstance(error, sa.exc.OperationalError) and has_no_state
     return error.connection_invalidated or never_reached
 
 

@@ -48,9 +48,9 @@ class StudyLock:
         self._writer.on_reconnect.append(self._take_back)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Give the lock back, unless it went with its connection."""
         self._writer.on_reconnect.remove(self._take_back)
-        self._writer.use(self._release)
+        self._writer.use_last(self._release)
 
     def _try(self, session: Session) -> bool:
         [(is_taken,)] = session.execute(

@@ -180,6 +180,18 @@ class Writer:
         """Do work on the connection without a transaction, such as taking a lock."""
         return self._insist(work)
 
+    def use_last(self, work: Callable[[Session], None]) -> None:
+        """Do work on the connection that is there, such as giving back what only it holds."""
+        with self._mutex:
+            if self._session is None:
+                return
+            try:
+                work(self._session)
+            except sa.exc.DBAPIError as error:
+                if not is_lost(error):
+                    raise
+                self._drop()
+
     def close(self) -> None:
         """Close the connection; the next work opens another."""
         with self._mutex:

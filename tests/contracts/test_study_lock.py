@@ -84,6 +84,15 @@ def test_an_owner_keeps_its_study_over_a_lost_connection(
     assert other.owner_of(STUDY) is None
 
 
+def test_an_owner_leaves_at_once_when_its_connection_is_gone(
+    ledger: SqlLedger, other: SqlLedger, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ledger.own(STUDY, HERE):
+        Server(server).drop_all()
+        monkeypatch.setattr(ledger._engine, "raw_connection", None)  # nothing is opened again
+    assert other.owner_of(STUDY) is None
+
+
 @pytest.mark.parametrize("is_over", [False, True])
 def test_an_owner_that_was_replaced_meanwhile_writes_nothing_more(
     ledger: SqlLedger, other: SqlLedger, server: str, is_over: bool
