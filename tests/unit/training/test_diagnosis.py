@@ -159,6 +159,8 @@ def test_a_class_that_is_never_predicted_is_named() -> None:
     assert "eel (12 images)" in text_of(falling, facts)
     rare = Facts(num_classes=3, val_counts=(30, 30, 4), predicted_counts=(32, 32, 0))
     assert kinds(falling, rare) == []
+    assert kinds(falling[:2], facts) == []  # pruned before it could learn every class
+    assert kinds(curve(train_loss=[1.0, 0.95, 0.9]), facts) == []
 
 
 def test_memory_that_grows_every_epoch_is_told_with_its_rate() -> None:
