@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hpo.domain.event import StudyEvent
 from hpo.errors import NotFoundError
 from hpo.storage.sql_ledger import SqlLedger
 from hpo.study.beginning import beginning_of, check_beginnings, devices_per_trial
@@ -26,7 +27,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     ledger = SqlLedger(kept.ledger_url)
     document = json.dumps(dump_sweep(parse_sweep(BASE, file="x.yaml", task=CLASSIFIER_SCHEMA)))
     ledger.create_study(replace(s.new_study(), document=document))
-    events = [
+    events: list[StudyEvent] = [
         s.plan([0, 1]),
         s.started(0, "a"),
         s.published(0, "a", 2, "@2"),

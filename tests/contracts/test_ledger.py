@@ -46,7 +46,7 @@ def rows(url: str) -> dict[str, int]:
 
 
 def test_an_epoch_that_is_kept_stays_while_last_and_best_move_on(ledger: SqlLedger) -> None:
-    events = [
+    events: list[StudyEvent] = [
         s.plan([0, 1]),
         s.started(0, "a"),
         s.published(0, "a", 2, "best"),
