@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from hpo.domain.event import StudyEvent
 from hpo.errors import NotFoundError
 from hpo.storage.sql_ledger import SqlLedger
 from hpo.study.beginning import beginning_of, check_beginnings, devices_per_trial
@@ -16,6 +16,9 @@ from hpo.sweepfile.dump import dump_sweep
 from hpo.sweepfile.sweep import parse_sweep
 from hpo.training.config import CLASSIFIER_SCHEMA
 from tests.fakes import studies as s
+
+if TYPE_CHECKING:
+    from hpo.domain.event import StudyEvent
 
 BASE = "study: lr-digits\nbaseline: {data: digits, epochs: 9}\nvary: {lr: [1e-3, 1e-2]}\n"
 
