@@ -16,7 +16,7 @@ from hpo.training.data.card import DataCard
 from hpo.training.determinism import RandomStreams
 from hpo.training.keys.models import pretrained_size, torchvision_name
 from hpo.training.keys.torchvision_models import TORCHVISION_MODELS
-from hpo.training.layers import tracing
+from hpo.training.layers import NonFiniteLayerError, tracing
 from hpo.training.models.factory import call_factory
 from hpo.training.models.head import frozen_norms, head_name, is_below
 from hpo.training.models.initialisation import initialise, without_weights
@@ -240,6 +240,8 @@ def _check_output(config: ClassifierConfig, card: DataCard, model: Classifier) -
     with torch.no_grad(), tracing(model) as trace:
         try:
             logits_NK = model(torch.zeros(1, *card.image_shape))
+        except NonFiniteLayerError:  # somebody looks for these, and says so better
+            raise
         except Exception as error:  # a network that is not ours may raise anything
             problem = BadConfigError(
                 f"model is {config.model}, which cannot take images of {sizes}: at {trace.failed}"

@@ -93,3 +93,21 @@ def exploding(num_classes: int, image_shape: tuple[int, int, int], config: Any) 
     with torch.no_grad():
         network.get_parameter("3.weight").mul_(1000.0)
     return network
+
+
+class _Raising(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.training:
+            raise RuntimeError("nothing goes through in training")
+        outputs: Tensor = self.network(images)
+        return outputs
+
+
+def raising_in_training(
+    num_classes: int, image_shape: tuple[int, int, int], config: Any
+) -> nn.Module:
+    return _Raising(sound(num_classes, image_shape, config))

@@ -159,6 +159,8 @@ def test_a_class_that_is_never_predicted_is_named() -> None:
     assert "eel (12 images)" in text_of(falling, facts)
     rare = Facts(num_classes=3, val_counts=(30, 30, 4), predicted_counts=(32, 32, 0))
     assert kinds(falling, rare) == []
+    assert kinds(falling[:2], facts) == []  # pruned before it could learn every class
+    assert kinds(curve(train_loss=[1.0, 0.95, 0.9]), facts) == []
 
 
 def test_memory_that_grows_every_epoch_is_told_with_its_rate() -> None:
@@ -213,6 +215,55 @@ def test_what_reaches_the_network_is_held_to_0_and_1(
 ) -> None:
     facts = Facts(input_mean=(mean,), input_std=(std,), has_own_normalisation=is_own)
     assert kinds([], facts) == [FindingKind.NORMALISATION] * is_told
+
+
+FLAT = [2.31, 2.30, 2.31, 2.30]
+KNOWN = Facts(num_classes=10, initial_loss=2.31)
+
+
+def dead(ratio: float, fall: float = 0.0) -> list[Measurement]:
+    losses = [2.31, 2.31, 2.31, 2.31 * (1 - fall)]
+    return curve(train_loss=losses, lr=[1e-6] * 4, update_ratio=[ratio] * 4)
+
+
+def rising(end: float) -> list[Measurement]:
+    return curve(train_loss=[2.0, 1.2, 0.3, 0.3, end])
+
+
+@pytest.mark.parametrize(
+    ("kind", "measurements", "facts", "is_told"),
+    [
+        (FindingKind.DEAD, dead(0.8e-5), KNOWN, True),
+        (FindingKind.DEAD, dead(1.3e-5), KNOWN, False),
+        (FindingKind.DEAD, dead(1e-9, fall=0.015), KNOWN, True),
+        (FindingKind.DEAD, dead(1e-9, fall=0.025), KNOWN, False),
+        (FindingKind.DIVERGED, rising(0.95), TEN, True),
+        (FindingKind.DIVERGED, rising(0.8), TEN, False),
+        (FindingKind.NORMALISATION, [], Facts(input_mean=(0.6,), input_std=(1.0,)), True),
+        (FindingKind.NORMALISATION, [], Facts(input_mean=(0.4,), input_std=(1.0,)), False),
+        (FindingKind.NORMALISATION, [], Facts(input_mean=(0.0,), input_std=(2.2,)), True),
+        (FindingKind.NORMALISATION, [], Facts(input_mean=(0.0,), input_std=(1.8,)), False),
+    ],
+)
+def test_a_threshold_lies_where_its_reason_puts_it(
+    kind: FindingKind, measurements: list[Measurement], facts: Facts, is_told: bool
+) -> None:
+    assert (kind in kinds(measurements, facts)) is is_told
+
+
+@pytest.mark.parametrize(("norm", "is_spike"), [(4.0, False), (6.0, True)])
+def test_a_gradient_five_times_the_usual_is_a_spike(norm: float, is_spike: bool) -> None:
+    facts = Facts(num_classes=10, failure="train_loss is nan")
+    text = text_of(curve(train_loss=[2.0, 1.9], grad_norm=[1.0, norm]), facts)
+    assert ("after gradient norms of" in text) is is_spike
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advice"), [(0.8e-4, "of their size"), (1.3e-4, "a tenth of lr")]
+)
+def test_small_updates_ask_for_a_larger_rate(ratio: float, advice: str) -> None:
+    measured = curve(train_loss=FLAT, lr=[1e-2] * 4, update_ratio=[ratio] * 4)
+    assert advice in text_of(measured)
 
 
 def test_a_finding_is_read_back_from_its_note() -> None:
