@@ -150,7 +150,7 @@ def make_sweep(study: str, num_trials: int) -> Sweep:
     )
 
 
-def make_job(_trial: Trial, key: AttemptKey, _slot: Slot) -> Job:
+def make_job(trial: Trial, key: AttemptKey, slot: Slot) -> Job:  # noqa: ARG001
     """Return a job for `InstantExecutor`."""
     return Job(
         attempts=(key,),
