@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from hpo.cli.options import home_option, json_option, study_argument
+from hpo.errors import HpoError
 from hpo.study.home import Home
 
 
@@ -34,9 +35,16 @@ def command(
     from hpo.study import archive
     from hpo.study.best import best_json, export_best, find_best
     from hpo.study.export import default_destination
+    from hpo.study.status import standing
 
     ledger = archive.open_ledger(home)
-    loaded = archive.load(ledger, archive.find_row(ledger, study))
+    row = archive.find_row(ledger, study)
+    if standing(row, home, ledger) == "running":
+        raise HpoError(
+            f"{row.name} is still running, and the test split is read once, for its winner; see"
+            f" `hpo compare {row.name}` for the standing so far"
+        )
+    loaded = archive.load(ledger, row)
     best = find_best(loaded, home, ledger, SystemClock())
     document = best_json(best)
     if is_json and not is_exporting:

@@ -1,5 +1,6 @@
 """Everything that is printed: answers to stdout, all else to stderr."""
 
+import contextlib
 import json
 import sys
 import textwrap
@@ -22,7 +23,8 @@ def answer(text: str) -> None:
 
 def note(text: str) -> None:
     """Print a line that is not the answer."""
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(BrokenPipeError):  # the reader left; what is done goes on
+        print(text, file=sys.stderr, flush=True)
 
 
 def answer_wrapped(label: str, text: str) -> None:

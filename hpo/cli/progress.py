@@ -20,6 +20,14 @@ from hpo.domain.trial import PlannedTrial, Trial, TrialState
 from hpo.study.naming import run_name, value_text
 
 
+class SteadyConsole(Console):
+    """Falls silent when its reader leaves, as `| head` does: a view must not end a study."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more."""
+        self.quiet = True
+
+
 class RunView:
     """Listens to a study's events and shows them."""
 
@@ -38,8 +46,8 @@ class RunView:
             TimeElapsedColumn(),
             TextColumn("ETA"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
+            console=SteadyConsole(stderr=True, quiet=sys.stderr is None),
+            disable=sys.stderr is None or not sys.stderr.isatty(),
         )
         self._task = self._progress.add_task("epochs", total=None)
         self._done_epochs = sum(trial.num_epochs for trial in trials)

@@ -102,7 +102,11 @@ def ranking(summaries: Iterable[ConfigurationSummary]) -> list[ConfigurationSumm
 
     Of equal means the baseline comes first, then the one that was planned first.
     """
-    return sorted((summary for summary in summaries if summary.is_comparable), key=_rank)
+    summaries = list(summaries)
+    # A mean over fewer seeds is a luckier draw: after an extension only whole ones compete.
+    num_seeds = max((len(summary.trials) for summary in summaries), default=0)
+    whole = (s for s in summaries if s.is_comparable and len(s.trials) == num_seeds)
+    return sorted(whole, key=_rank)
 
 
 def _rank(summary: ConfigurationSummary) -> tuple[float, bool, int]:

@@ -99,7 +99,7 @@ def _keep_environment(dialect: str) -> sa.ClauseElement:
     )
 
 
-_STUDY_COLUMNS = ("state", "reason", "running_s", "ended_at", "stop_requested_at")
+_STUDY_COLUMNS = ("state", "reason", "running_s", "ended_at")
 
 
 def _change_study(_: str) -> sa.ClauseElement:
@@ -357,7 +357,6 @@ class EventWriter:
                 "new_reason": event.reason,
                 "new_running_s": event.running_s,
                 "new_ended_at": None if is_running else event.at,
-                "new_stop_requested_at": None,
             },
         )
 

@@ -106,7 +106,9 @@ class Ledger(Protocol):
         """Return the remarks on each trial that has any, by trial number."""
         ...
 
-    def extend_study(self, study_uid: str, document: str, source: str) -> None:
+    def extend_study(
+        self, study_uid: str, document: str, source: str, distributions: Mapping[str, str]
+    ) -> None:
         """Replace a study's sweep by a compatible, larger one."""
         ...
 
@@ -123,7 +125,7 @@ class Ledger(Protocol):
         ...
 
     def store_test_result(self, study_uid: str, config_id: str, document: str, at: str) -> None:
-        """Store a configuration's test-split result, once."""
+        """Store a configuration's test-split result, in place of an earlier one."""
         ...
 
     def delete_study(self, study_uid: str) -> None:

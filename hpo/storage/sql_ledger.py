@@ -244,9 +244,17 @@ class SqlLedger:
         return found
 
     @survives_drops
-    def extend_study(self, study_uid: str, document: str, source: str) -> None:
+    def extend_study(
+        self, study_uid: str, document: str, source: str, distributions: Mapping[str, str]
+    ) -> None:
         """Replace a study's sweep by a compatible, larger one."""
-        self._update_study(study_uid, document=document, source=source)
+        self._update_study(
+            study_uid,
+            document=document,
+            source=source,
+            distributions_json=json.dumps(dict(distributions)),
+        )
+        self._writer_facts.pop(study_uid, None)
 
     @survives_drops
     def request_stop(self, study_uid: str, at: str | None) -> None:
@@ -275,11 +283,16 @@ class SqlLedger:
         return document
 
     def store_test_result(self, study_uid: str, config_id: str, document: str, at: str) -> None:
-        """Store a configuration's test-split result, once."""
+        """Store a configuration's test-split result, in place of an earlier one."""
+        table = hpo_schema.test_results
         with write_transaction(self._engine, is_durable=True) as connection:
+            study_id = self._study_id(connection, study_uid)
             connection.execute(
-                hpo_schema.test_results.insert().values(
-                    study_id=self._study_id(connection, study_uid),
+                table.delete().where(table.c.study_id == study_id, table.c.config_id == config_id)
+            )
+            connection.execute(
+                table.insert().values(
+                    study_id=study_id,
                     config_id=config_id,
                     document=document,
                     at=at,

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -10,7 +10,7 @@ from typing import Any
 
 from hpo.clock import Clock
 from hpo.domain.study import Study
-from hpo.domain.trial import Trial, TrialState
+from hpo.domain.trial import Trial
 from hpo.errors import HpoError
 from hpo.execution.call import call
 from hpo.execution.executor import Slot
@@ -90,25 +90,23 @@ def _test_result(
 ) -> TestResult:
     study = conclusion.study
     stored = ledger.test_result(study.uid, winner.config_id)
-    is_new = stored is None
-    if stored is None:
-        scores = _evaluate(study, winner, home)
-        stored = json.dumps(scores)
-        ledger.store_test_result(study.uid, winner.config_id, stored, clock.now().isoformat())
+    known: dict[str, Any] = json.loads(stored) if stored else {}
+    unread = tuple(trial for trial in winner.trials if str(trial.number) not in known)
+    if unread:  # all of them, or the replicates that an extension has added
+        known |= _evaluate(study, unread, home)
+        ledger.store_test_result(
+            study.uid, winner.config_id, json.dumps(known), clock.now().isoformat()
+        )
     return TestResult(
-        scores={int(number): values for number, values in json.loads(stored).items()},
-        is_new=is_new,
+        scores={trial.number: known[str(trial.number)] for trial in winner.trials},
+        is_new=bool(unread),
     )
 
 
-def _evaluate(study: Study, winner: ConfigurationSummary, home: Home) -> dict[str, Any]:
+def _evaluate(study: Study, trials: Sequence[Trial], home: Home) -> dict[str, Any]:
     with open_executor(study.sweep.execution) as executor:
         slot = executor.slots[0]
-        items = [
-            _item(home, study, trial, slot)
-            for trial in winner.trials
-            if trial.state is TrialState.COMPLETE
-        ]
+        items = [_item(home, study, trial, slot) for trial in trials]
         payload = {"home": str(home.root), "split": "test", "items": items}
         return call(executor, f"{WORKER}:evaluate", payload, home.log)
 

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from hpo.domain.event import StudyEvent
 from hpo.domain.study import Study, StudyState
 from hpo.domain.sweep import Execution, Sweep
 from hpo.domain.trial import PlannedTrial, Role, Trial, TrialState
+from hpo.errors import UsageError
 from hpo.execution.call import call
 from hpo.execution.executor import Executor, Job, Slot
 from hpo.execution.inventory import Inventory, take_inventory
@@ -86,6 +87,14 @@ def _launcher() -> Launcher:
     return ForkLauncher(PRELOAD) if sys.platform == "linux" else SpawnLauncher()
 
 
+def stored_distributions(sweep: Sweep) -> dict[str, str]:
+    """Return Optuna's distribution of each varied parameter, as the ledger keeps it."""
+    return {
+        parameter.name: distribution_json(parameter)
+        for parameter in stored_space(sweep).parameters
+    }
+
+
 def create_study(ledger: Ledger, sweep: Sweep, source: str, clock: Clock) -> StudyRow:
     """Add a study for a sweep and return it.
 
@@ -100,10 +109,7 @@ def create_study(ledger: Ledger, sweep: Sweep, source: str, clock: Clock) -> Stu
             document=json.dumps(dump_sweep(sweep)),
             source=source,
             directions=tuple(objective.direction for objective in sweep.objectives),
-            distributions={
-                parameter.name: distribution_json(parameter)
-                for parameter in stored_space(sweep).parameters
-            },
+            distributions=stored_distributions(sweep),
             created_at=clock.now().isoformat(),
         )
     )
@@ -212,6 +218,7 @@ def conduct(  # the parts of a run, named at the one call
         PreflightFailedError: the baseline was tried first and does not train.
     """
     sweep = archive.sweep_of(row)
+    ledger.request_stop(row.uid, None)  # one that is made from now on is meant for this run
     with contextlib.ExitStack() as stack:
         mirror = stack.enter_context(Mirror.open(home, row.uid, sweep))
         num_devices = devices_per_trial(sweep)
@@ -220,6 +227,7 @@ def conduct(  # the parts of a run, named at the one call
         sampler = make_sampler(sweep)
         view.say(f"preparing {sweep.baseline.get('data', 'data')}")
         card = prepare_data(executor, home, sweep)
+        check_data(history.trials, row.uid, ledger, card["fingerprint"])
         environment = environment_of(home, card["fingerprint"])
         if is_preflighting:
             request = baseline_request(home, sweep, executor.slots[0])
@@ -254,6 +262,24 @@ def conduct(  # the parts of a run, named at the one call
         if remark:
             view.say(remark)
     return study
+
+
+def check_data(trials: Sequence[Trial], uid: str, ledger: Ledger, fingerprint: str) -> None:
+    """Check that the data is what the study's earlier trials were trained on.
+
+    Raises:
+        UsageError: it is not; trials on different data must not be compared.
+    """
+    begun = next((trial for trial in trials if trial.num_attempts), None)
+    if begun is None:
+        return
+    earlier = ledger.attempts(uid, begun.number)[0].environment.data_fingerprint
+    if earlier != fingerprint:
+        raise UsageError(
+            f"the data has changed: its fingerprint is {fingerprint[:12]}, earlier trials were"
+            f" trained on {earlier[:12]}; put the old data back, or run it as another study with"
+            " --new-name"
+        )
 
 
 def is_spent(row: StudyRow, ledger: Ledger) -> bool:

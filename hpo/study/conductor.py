@@ -11,6 +11,7 @@ from hpo.clock import Clock
 from hpo.domain import event as ev
 from hpo.domain.attempt import Environment
 from hpo.domain.decision import CONTINUE, Action, Decision
+from hpo.domain.objective import At
 from hpo.domain.study import StudyState
 from hpo.domain.sweep import Sweep
 from hpo.domain.trial import TIMING_METRICS, FailureKind, Measurement, Trial, TrialState
@@ -94,6 +95,8 @@ class Conductor:
         self._objective = parts.sweep.objective
         self._running: dict[str, _Attempt] = {}
         self._ending: _Ending | None = None
+        self._reached: str | None = None
+        """The configuration that reached the target, whose replicates are still to finish."""
         self._is_exhausted = False
         self._began_s = parts.clock.monotonic()
         self._asked_s = -math.inf
@@ -113,7 +116,7 @@ class Conductor:
         self._emit(*orphans, self._study_state(StudyState.RUNNING, "running"))
         for trial in self._history.trials:
             for measurement in trial.measurements:
-                self._check_target(measurement)
+                self._check_target(trial, measurement)
 
     def end(self) -> StudyState:
         """Write where the study stands and return it."""
@@ -140,9 +143,12 @@ class Conductor:
         if interruption.count > 1:
             for attempt in self._running.values():
                 self._parts.executor.kill(attempt.key)
-        if interruption.count and self._ending is None:
+        is_going = self._ending is None or self._reached is not None
+        if interruption.count and is_going:
+            self._reached = None
             self._ending = _Ending(state=StudyState.STOPPED, reason="interrupted")
-        elif self._is_stop_requested() and self._ending is None:
+        elif self._is_stop_requested() and is_going:
+            self._reached = None
             self._ending = _Ending(state=StudyState.STOPPED, reason="stopped on request")
         hours = self._parts.sweep.budget.hours
         if hours is not None and self._ending is None:
@@ -164,20 +170,27 @@ class Conductor:
         if self._running:
             return False
         is_spent = self._is_exhausted and not self._history.waiting()
-        return self._ending is not None or is_spent
+        return is_spent or (self._ending is not None and not self._startable())
 
     # --- starting attempts
 
     def fill_slots(self) -> None:
         """Start waiting trials, asking the sampler for new ones, while there are free slots."""
-        while self._ending is None and len(self._running) < len(self._parts.executor.slots):
-            waiting = self._history.waiting() or self._propose()
+        while len(self._running) < len(self._parts.executor.slots):
+            waiting = self._startable()
             if not waiting:
                 return
             slot = self._parts.executor.take_slot()
             if slot is None:
                 return
             self._start(waiting[0], slot)
+
+    def _startable(self) -> list[Trial]:
+        """Return what may start; a study at its target finishes the configuration that reached it."""
+        waiting = self._history.waiting()
+        if self._ending is None:
+            return waiting or self._propose()
+        return [trial for trial in waiting if trial.plan.config_id == self._reached]
 
     def _propose(self) -> list[Trial]:
         planned = self._parts.sampler.propose(self._history.trials)
@@ -262,7 +275,7 @@ class Conductor:
                 )
             )
         self._parts.executor.answer(message, attempt.decision)
-        self._check_target(measurement)
+        self._check_target(trial, measurement)
 
     def _fault(self, measurement: Measurement) -> tuple[str, FailureKind] | None:
         if self._objective.metric not in measurement.metrics:
@@ -286,17 +299,23 @@ class Conductor:
             self._emit(ev.Noted(number=trial.number, note=note, at=self._now()))
 
     def _decide(self, trial: Trial, measurement: Measurement) -> Decision:
-        if self._ending is not None and measurement.epoch < int(trial.plan.config["epochs"]):
+        is_last = measurement.epoch >= int(trial.plan.config["epochs"])
+        if self._ending is not None and self._reached is None and not is_last:
             return Decision(action=Action.STOP, reason=self._ending.reason)
         if measurement.epoch < trial.num_epochs:
             return CONTINUE  # trained again after a resume, and judged when it was recorded
         return self._parts.pruner.judge(trial, self._history.trials, self._objective)
 
-    def _check_target(self, measurement: Measurement) -> None:
+    def _check_target(self, trial: Trial, measurement: Measurement) -> None:
+        """End the study once a trial reached the target; what runs then, runs to its end."""
         until = self._parts.sweep.budget.until
         value = measurement.metrics[self._objective.metric]
         if until is None or self._ending is not None or self._objective.is_better(until, value):
             return
+        is_last = measurement.epoch >= int(trial.plan.config["epochs"])
+        if self._objective.at is At.LAST and not is_last:
+            return
+        self._reached = trial.plan.config_id
         reason = f"{self._objective.metric} reached {value:.6g}"
         self._ending = _Ending(state=StudyState.FINISHED, reason=reason)
 
@@ -371,7 +390,9 @@ class Conductor:
                 best_epoch=chosen.epoch if chosen else None,
                 weights_sha256=digest,
                 at=self._now(),
-            )
+            ),
+            # Time spent is kept with every trial, so that a killed run counts too.
+            self._study_state(StudyState.RUNNING, "running"),
         )
 
     # --- telling

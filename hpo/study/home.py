@@ -26,6 +26,11 @@ class Home:
         Raises:
             UsageError: it cannot.
         """
+        if any(letter in str(self.root) for letter in "?%#"):
+            raise UsageError(
+                f"the home {self.root} has ?, % or # in its path, which a database URL cannot"
+                " carry; name another folder with --home DIR or HPO_HOME"
+            )
         probe = self.root / ".writable"
         try:
             self.root.mkdir(parents=True, exist_ok=True)

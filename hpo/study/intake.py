@@ -8,7 +8,7 @@ from hpo.domain.sweep import Sweep
 from hpo.errors import UsageError
 from hpo.storage.ledger import Ledger, StudyRow
 from hpo.study import archive
-from hpo.study.compose import create_study
+from hpo.study.compose import create_study, stored_distributions
 from hpo.sweepfile.difference import compare_sweeps, render_changes
 from hpo.sweepfile.sweep import SweepFile, load_sweep_file
 from hpo.training.config import CLASSIFIER_SCHEMA
@@ -43,7 +43,9 @@ def settle(
     if grave and not (is_extending and all(change.is_extension for change in grave)):
         raise UsageError(_refusal(row, sweep, path, grave, render_changes(grave)))
     if changes:
-        ledger.extend_study(row.uid, archive.document_of(sweep), file.text)
+        ledger.extend_study(
+            row.uid, archive.document_of(sweep), file.text, stored_distributions(sweep)
+        )
         row = archive.find_row(ledger, sweep.study)
     return row, True
 

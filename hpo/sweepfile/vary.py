@@ -9,6 +9,9 @@ from hpo.sweepfile.document import ListNode, MappingNode, Node, ScalarNode
 from hpo.sweepfile.problem import Problems
 from hpo.sweepfile.section import Section, describe, read_number, read_value, show
 
+DECIDES_DATA = frozenset({"data", "data_root", "download", "val_fraction", "test_fraction"})
+"""Keys that decide what is trained and judged on: trials that differ in one are incomparable."""
+
 
 def read_baseline(section: Section, task: TaskSchema | None) -> Params | None:
     """Return the complete control configuration; None, and problems, where it has none."""
@@ -87,7 +90,7 @@ def read_parameters(section: Section, task: TaskSchema | None) -> list[Parameter
         path = section.path_of(name)
         if task is not None and name not in keys:
             section.problems.add(path, _unknown_key(name, task))
-        elif name == "data" and task is not None:
+        elif name in DECIDES_DATA and task is not None:
             section.problems.add(
                 path,
                 "cannot vary, values on different data are not comparable, write one study each",

@@ -278,7 +278,7 @@ def test_a_name_is_given_once(ledger: SqlLedger) -> None:
 
 
 def test_a_larger_sweep_replaces_the_smaller(ledger: SqlLedger) -> None:
-    ledger.extend_study(s.UID, "{}", "# larger")
+    ledger.extend_study(s.UID, "{}", "# larger", {})
     row = ledger.studies()[0]
     assert (row.document, row.source, row.name) == ("{}", "# larger", "lr-digits")
 
