@@ -2,7 +2,6 @@
 
 import math
 import secrets
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,7 +13,7 @@ from hpo.domain.decision import CONTINUE, Action, Decision
 from hpo.domain.objective import At
 from hpo.domain.study import StudyState
 from hpo.domain.sweep import Sweep
-from hpo.domain.trial import TIMING_METRICS, FailureKind, Measurement, Trial, TrialState
+from hpo.domain.trial import FailureKind, Measurement, Trial, TrialState
 from hpo.execution.executor import Executor, Job, JobEnded, Slot
 from hpo.execution.message import (
     AttemptKey,
@@ -31,6 +30,7 @@ from hpo.search.pruner import Pruner
 from hpo.search.sampler import Sampler
 from hpo.storage.ledger import Ledger
 from hpo.study.history import History
+from hpo.study.result_gate import describe_exit, differing, fault_of
 
 STOP_REQUEST_INTERVAL_S = 0.5
 """How often the ledger is asked whether somebody wants the study to stop."""
@@ -122,6 +122,7 @@ class Conductor:
         """Write where the study stands and return it."""
         ending = self._ending or self._verdict()
         self._emit(self._study_state(ending.state, ending.reason))
+        self._parts.ledger.request_stop(self._parts.uid, None)  # it was heeded
         return ending.state
 
     def _verdict(self) -> _Ending:
@@ -186,7 +187,7 @@ class Conductor:
             self._start(waiting[0], slot)
 
     def _startable(self) -> list[Trial]:
-        """Return what may start; a study at its target finishes the configuration that reached it."""
+        """Return what may start; at its target a study finishes that configuration alone."""
         waiting = self._history.waiting()
         if self._ending is None:
             return waiting or self._propose()
@@ -252,7 +253,7 @@ class Conductor:
                 self._end_trial(attempt, TrialState.FAIL, body.text, body.failure)
 
     def _take_report(self, attempt: _Attempt, message: Message, measurement: Measurement) -> None:
-        fault = self._fault(measurement)
+        fault = fault_of(measurement, self._objective.metric)
         if fault is not None:
             self._end_trial(attempt, TrialState.FAIL, *fault)
             self._parts.executor.kill(attempt.key)
@@ -277,23 +278,9 @@ class Conductor:
         self._parts.executor.answer(message, attempt.decision)
         self._check_target(trial, measurement)
 
-    def _fault(self, measurement: Measurement) -> tuple[str, FailureKind] | None:
-        if self._objective.metric not in measurement.metrics:
-            return f"its report lacks {self._objective.metric}", FailureKind.BUG
-        for name, value in measurement.metrics.items():
-            if not math.isfinite(value):
-                text = f"{name} is {value} at epoch {measurement.epoch}"
-                return text, FailureKind.DIVERGED
-        return None
-
     def _check_repetition(self, trial: Trial, measurement: Measurement) -> None:
         """Hold an epoch trained again after a resume to what was recorded of it."""
-        recorded = trial.measurements[measurement.epoch - 1].metrics
-        names = sorted(
-            name
-            for name in recorded.keys() - TIMING_METRICS
-            if recorded[name] != measurement.metrics.get(name)
-        )
+        names = differing(trial.measurements[measurement.epoch - 1], measurement)
         if names:
             note = f"not deterministic: epoch {measurement.epoch} trained again gave other {names}"
             self._emit(ev.Noted(number=trial.number, note=note, at=self._now()))
@@ -356,7 +343,7 @@ class Conductor:
             if self._ending is not None and self._parts.interruption.count > 1:
                 self._interrupt(attempt, "ended at once on a second interruption")
             else:
-                text = f"its process {_describe_exit(ended.exit_code)}"
+                text = f"its process {describe_exit(ended.exit_code)}"
                 self._end_trial(attempt, TrialState.FAIL, text, FailureKind.CRASH)
 
     def _interrupt(self, attempt: _Attempt, reason: str) -> None:
@@ -414,12 +401,3 @@ class Conductor:
 
     def _elapsed_s(self) -> float:
         return self._parts.clock.monotonic() - self._began_s
-
-
-def _describe_exit(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"ended with exit code {exit_code} and no result"
-    try:
-        return f"was killed by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"was killed by signal {-exit_code}"
