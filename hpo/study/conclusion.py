@@ -16,6 +16,7 @@ from hpo.statistics.summary import (
 )
 from hpo.statistics.verdict import verdict
 from hpo.study.naming import configuration_name, params_text, value_text
+from hpo.training.config import CLASSIFIER_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +59,20 @@ def conclude(study: Study) -> Conclusion:
     )
 
 
+TOLD = ("data", "model", "epochs", "batch_size", "optimizer", "lr", "weight_decay", "dropout")
+"""Settings that are always told; of the others, those that differ from their defaults."""
+
+
 def caveats(study: Study) -> str:
     """Return the fixed settings, which every conclusion holds for and no further."""
     sweep = study.sweep
-    return params_text(
-        {key: sweep.baseline[key] for key in sweep.baseline if key not in sweep.space.names}
-    )
+    defaults = {name: key.default for name, key in CLASSIFIER_SCHEMA.keys.items()}
+    fixed = {
+        key: value
+        for key, value in sweep.baseline.items()
+        if key not in sweep.space.names and (key in TOLD or value != defaults.get(key))
+    }
+    return f"{params_text(fixed)}, all else at its default"
 
 
 def remarks(conclusion: Conclusion) -> list[str]:

@@ -144,18 +144,17 @@ class Conductor:
         if interruption.count > 1:
             for attempt in self._running.values():
                 self._parts.executor.kill(attempt.key)
-        is_going = self._ending is None or self._reached is not None
-        if interruption.count and is_going:
+        reason = "interrupted" if interruption.count else ""
+        if not reason and self._is_stop_requested():
+            reason = "stopped on request"
+        if reason and (self._ending is None or self._reached is not None):
             self._reached = None
-            self._ending = _Ending(state=StudyState.STOPPED, reason="interrupted")
-        elif self._is_stop_requested() and is_going:
-            self._reached = None
-            self._ending = _Ending(state=StudyState.STOPPED, reason="stopped on request")
+            self._ending = _Ending(state=StudyState.STOPPED, reason=reason)
         hours = self._parts.sweep.budget.hours
         if hours is not None and self._ending is None:
             spent_h = (self._parts.running_s + self._elapsed_s()) / 3600
             if spent_h >= hours:
-                reason = f"the budget of {hours:g} hours is spent"
+                reason = f"the budget of {hours:.4g} hours is spent"
                 self._ending = _Ending(state=StudyState.FINISHED, reason=reason)
 
     def _is_stop_requested(self) -> bool:
@@ -168,10 +167,9 @@ class Conductor:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing will."""
-        if self._running:
-            return False
         is_spent = self._is_exhausted and not self._history.waiting()
-        return is_spent or (self._ending is not None and not self._startable())
+        is_over = self._ending is not None and not self._startable()
+        return not self._running and (is_spent or is_over)
 
     # --- starting attempts
 
@@ -381,8 +379,6 @@ class Conductor:
             # Time spent is kept with every trial, so that a killed run counts too.
             self._study_state(StudyState.RUNNING, "running"),
         )
-
-    # --- telling
 
     def _emit(self, *events: ev.StudyEvent) -> None:
         """Make events durable, then take them in and tell them on."""

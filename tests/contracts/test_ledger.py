@@ -283,7 +283,7 @@ def test_a_larger_sweep_replaces_the_smaller(ledger: SqlLedger) -> None:
     assert (row.document, row.source, row.name) == ("{}", "# larger", "lr-digits")
 
 
-def test_a_stop_is_asked_for_and_taken_back_by_a_new_run(ledger: SqlLedger) -> None:
+def test_a_stop_that_was_asked_for_outlives_a_change_of_state(ledger: SqlLedger) -> None:
     assert not ledger.is_stop_requested(s.UID)
     ledger.request_stop(s.UID, s.AT)
     assert ledger.is_stop_requested(s.UID)
@@ -292,7 +292,7 @@ def test_a_stop_is_asked_for_and_taken_back_by_a_new_run(ledger: SqlLedger) -> N
     assert not ledger.is_stop_requested(s.UID)
     ledger.request_stop(s.UID, s.AT)
     ledger.apply(s.UID, [s.study_state(StudyState.RUNNING)])
-    assert not ledger.is_stop_requested(s.UID)
+    assert ledger.is_stop_requested(s.UID)  # asked for while the study was being prepared
 
 
 def test_notes_are_kept_by_trial_in_order(ledger: SqlLedger) -> None:
@@ -301,12 +301,11 @@ def test_notes_are_kept_by_trial_in_order(ledger: SqlLedger) -> None:
     assert ledger.notes(s.UID) == {1: ("first", "second"), 0: ("third",)}
 
 
-def test_a_test_result_is_stored_once_for_a_configuration(ledger: SqlLedger) -> None:
+def test_a_newer_test_result_of_a_configuration_replaces_the_older(ledger: SqlLedger) -> None:
     assert ledger.test_result(s.UID, "abc") is None
     ledger.store_test_result(s.UID, "abc", '{"test_loss": 1}', s.AT)
-    with pytest.raises(sa.exc.IntegrityError):
-        ledger.store_test_result(s.UID, "abc", '{"test_loss": 0}', s.AT)
-    assert ledger.test_result(s.UID, "abc") == '{"test_loss": 1}'
+    ledger.store_test_result(s.UID, "abc", '{"test_loss": 0}', s.AT)
+    assert ledger.test_result(s.UID, "abc") == '{"test_loss": 0}'
     assert ledger.test_result(s.UID, "other") is None
 
 

@@ -103,7 +103,7 @@ GOOD: list[tuple[str, str, Callable[[Sweep], Any] | None, Any]] = [
      Range(name="batch_size", low=8, high=256, is_log=True, is_integer=True)),
     ("ordered choices", B + "vary: {model: {choices: [mlp, simple_cnn], ordered: true}}\n",
      lambda s: s.space["model"], Choices(name="model", values=("mlp", "simple_cnn"), is_ordered=True)),
-    ("flags vary", B + "vary: {download: [true, false]}\n", first_values, (True, False)),
+    ("flags vary", B + "vary: {batch_norm: [true, false]}\n", first_values, (True, False)),
     ("optimizer and momentum", B + "strategy: grid\nvary: {optimizer: [sgd, adamw], momentum: [0.8, 0.9]}\n",
      lambda s: s.space.names, ("optimizer", "momentum")),
     ("first", B + TPE + V + "first: [{lr: 1e-4}, {lr: 1e-2}]\n", lambda s: s.first,
