@@ -5,7 +5,7 @@ import dataclasses
 import json
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,10 +71,22 @@ class View(Protocol):
 
 @contextlib.contextmanager
 def open_executor(
-    execution: Execution, inventory: Inventory | None = None, num_devices: int = 1
+    execution: Execution,
+    inventory: Inventory | None = None,
+    num_devices: int = 1,
+    num_threads: int | None = None,
 ) -> Iterator[ProcessExecutor]:
-    """Run jobs on this machine, each on so many devices, for as long as the context lasts."""
+    """Run jobs on this machine, each on so many devices, for as long as the context lasts.
+
+    Args:
+        execution: how many workers, on which devices.
+        inventory: what there is; this machine's own when None.
+        num_devices: of each job.
+        num_threads: of each job; as many as the cores allow when None.
+    """
     slots = place(execution, inventory or take_inventory(), num_devices)
+    if num_threads is not None:
+        slots = tuple(dataclasses.replace(slot, num_threads=num_threads) for slot in slots)
     executor = ProcessExecutor(slots, _launcher(), SlotPool(slots))
     try:
         yield executor
@@ -222,12 +234,22 @@ def conduct(  # the parts of a run, named at the one call
     with contextlib.ExitStack() as stack:
         mirror = stack.enter_context(Mirror.open(home, row.uid, sweep))
         num_devices = devices_per_trial(sweep)
-        executor = stack.enter_context(open_executor(sweep.execution, num_devices=num_devices))
         history = History(ledger.trials(row.uid))
+        begun = next((trial for trial in history.trials if trial.num_attempts), None)
+        earlier = ledger.attempts(row.uid, begun.number)[0] if begun else None
+        # Sums differ between thread counts: a study keeps the one that it began with.
+        executor = stack.enter_context(
+            open_executor(
+                sweep.execution,
+                num_devices=num_devices,
+                num_threads=earlier.num_threads if earlier else None,
+            )
+        )
         sampler = make_sampler(sweep)
         view.say(f"preparing {sweep.baseline.get('data', 'data')}")
         card = prepare_data(executor, home, sweep)
-        check_data(history.trials, row.uid, ledger, card["fingerprint"])
+        if earlier is not None:
+            check_data(earlier.environment.data_fingerprint, card["fingerprint"])
         environment = environment_of(home, card["fingerprint"])
         if is_preflighting:
             request = baseline_request(home, sweep, executor.slots[0])
@@ -264,16 +286,12 @@ def conduct(  # the parts of a run, named at the one call
     return study
 
 
-def check_data(trials: Sequence[Trial], uid: str, ledger: Ledger, fingerprint: str) -> None:
+def check_data(earlier: str, fingerprint: str) -> None:
     """Check that the data is what the study's earlier trials were trained on.
 
     Raises:
         UsageError: it is not; trials on different data must not be compared.
     """
-    begun = next((trial for trial in trials if trial.num_attempts), None)
-    if begun is None:
-        return
-    earlier = ledger.attempts(uid, begun.number)[0].environment.data_fingerprint
     if earlier != fingerprint:
         raise UsageError(
             f"the data has changed: its fingerprint is {fingerprint[:12]}, earlier trials were"
